@@ -130,8 +130,8 @@ one applies. -h prints short help, --help the full help.";
             portal: Option<PortalAddress> = "portal", optional(portal()),
                 Default::OnlyFlag(&Default::Unset(""));
             /// Application or session at the portal: a name or a session id.
-            /// Your running session of an application is joined; otherwise one is started. The shared session of
-            /// another user can only be watched.
+            /// The client joins your running session of the application, or starts a session if there is none. In a
+            /// shared session of another user, it can only watch.
             application: Option<String> = "application", optional(text("NAME", 64)),
                 Default::OnlyFlag(&Default::Unset("list all"));
             /// End the session, even a queued one, when this client ends.
@@ -222,9 +222,9 @@ one applies. -h prints short help, --help the full help.";
             /// cyan one on the right. Ctrl+Alt+Shift+E cycles through them.
             view: EyeView = "view", choice(), Default::Is("both");
             /// Reproject pictures to the current head pose.
-            /// Each picture of an OpenXR application carries the head pose that it was rendered for. The client rotates
-            /// the picture by the head's rotation since that pose, at the display's refresh rate, even without new
-            /// pictures. `auto`: on if head poses are sent to the host (`--head-pose`), otherwise off.
+            /// Each picture of an OpenXR application carries the head pose for which it was rendered. The client
+            /// rotates the picture by the head's rotation since that pose, at the display's refresh rate, even without
+            /// new pictures. `auto`: on if head poses are sent to the host (`--head-pose`), otherwise off.
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
             /// `gl`: OpenGL 3.3, synchronised with the display. `software`: the CPU, with up to two threads. `auto`: `gl` on a GPU,
@@ -257,16 +257,17 @@ one applies. -h prints short help, --help the full help.";
             volume: u32 = "volume", count(0..=200, "per cent"), Default::Is("100");
         }
         "Input" {
-            /// Microphone for a host that accepts one.
+            /// Microphone to send, if the host accepts one.
             /// `off`: none. `on`: the default source of PulseAudio or PipeWire. `pulse:SOURCE`: that source
             /// (`pactl list short sources`). `alsa:DEVICE`: that ALSA device (`arecord -L`). Only the player's
             /// microphone is sent.
             microphone: String = "microphone", text("SOURCE", 255), Default::Is("off");
             /// Input source.
-            /// `window`: the window. `script`: a file, see `--input-script`. `evdev:DEVICES`: these devices, separated
-            /// by commas, such as evdev:/dev/input/event3,/dev/input/mice. At the host, the devices have the numbers 0,
-            /// 1 and so on; a number before a = replaces this number, as in evdev:7=/dev/input/event3. Other programs
-            /// still receive the events of these devices.
+            /// `window`: the keyboard and mouse events of the window. `script`: the file of `--input-script`. `none`:
+            /// no input. `evdev:DEVICES`: these input devices, separated by commas, such as
+            /// evdev:/dev/input/event3,/dev/input/mice. At the host, the devices have the numbers 0, 1 and so on; a
+            /// number before a = replaces this number, as in evdev:7=/dev/input/event3. Other programs still receive
+            /// the events of these devices.
             input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("window if there is one, otherwise none");
             /// File of input events to play; - is the standard input.
@@ -315,7 +316,7 @@ one applies. -h prints short help, --help the full help.";
             motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
             /// Speed of the mouse.
             /// Set it so that a quarter turn of the head is a quarter turn in the game. The game's own mouse
-            /// sensitivity also scales the motion. Fractions of a count are kept for the next motion.
+            /// sensitivity also scales the motion. Fractions of a count are added to the next motion.
             motion_gain: Option<f64> = "motion-gain", optional(number(0.1..=1000.0, "counts per degree")),
                 Default::Unset("10");
             /// Head angle at which the stick is fully deflected.

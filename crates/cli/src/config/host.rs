@@ -104,8 +104,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             virtual_with: DisplayKind = "virtual-with", choice(), Default::Is("xvfb");
             /// Place windows on the virtual display: the first one fills it.
             /// Dialogs and other windows are centred over the first window, and the newest window has the keyboard
-            /// focus. Use this option without a window manager. If you start one nevertheless, it must replace a
-            /// running window manager (`--replace`). Without this option, windows stay where applications put them.
+            /// focus. The host is then the display's window manager: start no other one, unless it can replace the host
+            /// (`openbox --replace`). Without this option, windows stay where applications put them.
             place: bool = "place", flag(), Default::Is("false");
             /// Resize the display to the player's window.
             /// While a player is connected, the display has the size of the player's window. On an X display, a mode of
@@ -114,8 +114,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// larger; a virtual Wayland display changes its size without RandR, up to 4096x4096. Applications see a
             /// monitor change. The original size is restored when the player leaves and when the host ends. If the
             /// display cannot be resized, the picture is scaled, as without this option. A Moonlight client requests a
-            /// mode: an X display gets its size and rate (a virtual one grows up to 4096x4096), and a virtual Wayland
-            /// display gets its size.
+            /// mode with a size and a rate: an X display gets both (a virtual one grows up to 4096x4096), and a virtual
+            /// Wayland display gets only the size.
             fit: Option<bool> = "fit", optional(flag()),
                 Default::Unset("true with both --virtual and --moonlight, unless only a part is captured; otherwise false");
             /// Capture one window instead of the whole display.
@@ -159,23 +159,23 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding
             /// time of x264. `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate
             /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_` and `hevc_` followed by `nvenc`, `qsv`,
-            /// `vaapi`, `amf`, `vulkan` or `v4l2m2m`: hardware encoders through libavcodec (unverified on hardware,
-            /// see docs/hardware.md). `auto`: the first hardware encoder of H.264 that works on this machine, otherwise
+            /// `vaapi`, `amf`, `vulkan` or `v4l2m2m`: hardware encoders through libavcodec (unverified on hardware, see
+            /// docs/hardware.md). `auto`: the first hardware encoder of H.264 that works on this machine, otherwise
             /// x264, or openh264 if libx264 is missing. `libx264` and `libx265`: x264 and x265 through libavcodec, for
-            /// comparison. Any other H.264 or HEVC encoder of the installed libavcodec is accepted by its name, too.
-            /// `libvpx-vp9`: VP9 on the CPU, only for browsers (`--web`); with `libvpx-vp9,x264`, all other clients get
-            /// H.264. Video players receive H.264 only. `raw`: uncompressed pixels (1.8 Gbit/s for the same game).
-            /// `null`: frames without pictures, to test a link. An unavailable encoder is an error. If a hardware
-            /// encoder of H.264 fails during the stream, x264 replaces it. With several encoders, such as x264,jpeg,
-            /// each client gets the first that it can decode; each encoder runs only while a client uses it.
+            /// comparison. Every other H.264 or HEVC encoder of the installed libavcodec can also be selected, by its
+            /// name. `libvpx-vp9`: VP9 on the CPU, only for browsers (`--web`); with `libvpx-vp9,x264`, all other
+            /// clients get H.264. Video players receive H.264 only. `raw`: uncompressed pixels (1.8 Gbit/s for 1280x720
+            /// at 60 frames/s). `null`: frames without pictures, to test a link. An unavailable encoder is an error. If
+            /// a hardware encoder of H.264 fails during the stream, x264 replaces it. With several encoders, such as
+            /// x264,jpeg, each client gets the first that it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
             /// Option of the encoder's library; may be repeated.
             /// NAME is the option's name in that library. For x264: `preset`, `tune`, and every parameter in the full
             /// help of the program x264, such as `ref`, `me` or `merange`; if `preset` is given, --subpel has no
             /// effect. For an encoder of libavcodec: every option of `ffmpeg -h encoder=NAME`. For VA-API and Vulkan
             /// encoders, `device` selects the device (`device=/dev/dri/renderD129`). The host refuses to start if an
-            /// option is unknown, has a wrong value, would delay pictures, or is one that the host sets itself. In a
-            /// settings file, the options are a table, which these flags replace as a whole.
+            /// option is unknown, has a wrong value, would delay pictures, or is set by the host itself. In a settings
+            /// file, the options are a table, which these flags replace as a whole.
             encoder_options: EncoderOptions = "encoder-option", encoder_options(), Default::Unset("none");
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
@@ -223,9 +223,9 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             pixels: Option<Chroma> = "chroma", optional(choice()),
                 Default::Unset("420; rgb with --encoder raw");
             /// Slices per frame.
-            /// More slices let the client decode earlier, at some cost in quality. x264 and jpeg send a slice once it
-            /// and those above it are encoded. openh264 sends the slices of a frame together. libavcodec's encoders
-            /// make one slice.
+            /// More slices let the client decode earlier, at some cost in quality. x264 and jpeg send a slice as soon
+            /// as this slice and all slices above it are encoded. openh264 sends the slices of a frame together.
+            /// libavcodec's encoders make one slice.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
             /// Encoder threads.
             /// Each thread encodes a band of the picture; the slices of the bands are sent in order.
@@ -252,9 +252,9 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// `[::]` means all addresses of the machine, including IPv4. With port 0, the system chooses a port.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
             /// Announce this host on the local network through multicast DNS.
-            /// `openuvr hosts`, and `openuvr client` without an address, list its name, the streamed application, its
-            /// address, key fingerprint and pairing state. A host is not announced if only this machine can reach it
-            /// (as with --bind 127.0.0.1:4710) or if it uses only raw Ethernet.
+            /// `openuvr hosts`, and `openuvr client` without an address, list the host's name, address, key fingerprint
+            /// and pairing state, and the streamed application. A host is not announced if only this machine can reach
+            /// it (as with --bind 127.0.0.1:4710) or if it uses only raw Ethernet.
             discoverable: bool = "discoverable", flag(), Default::Is("true");
             /// Force a transport.
             /// By default, each client gets the best transport that works; the host reports it when the client joins.
@@ -282,9 +282,9 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             input: Option<InputKind> = "input", optional(choice()),
                 Default::Unset("xtest; none with --source pattern or --source clip");
             /// Directions of clipboard sharing with the player.
-            /// `to-host`: text copied at the player can be pasted here. `to-client`: text copied here can be
-            /// pasted at the player. `both`: both directions. `off`: neither. Only text of up to 1 MB is shared; copied
-            /// passwords are shared, too. Observers never share the clipboard.
+            /// `to-host`: text copied at the player can be pasted at the host. `to-client`: text copied at the host can
+            /// be pasted at the player. `both`: both directions. `off`: neither. Only text of up to 1 MB is shared;
+            /// copied passwords are shared, too. Observers never share the clipboard.
             clipboard: ClipboardDirections = "clipboard", choice(), Default::Is("off");
             /// Game pads of the player.
             /// `auto`: with `openuvr run`, a library in the game's process emulates the pads, and one pad is present
@@ -305,18 +305,18 @@ one applies; encoder options add up. -h prints short help, --help the full help.
                 Default::From("$XDG_CONFIG_HOME/openuvr or ~/.config/openuvr", Environment::config_dir_text);
         }
         "Portal" {
-            /// Admit clients with a ticket of the portal that has this key.
-            /// These clients need no PIN and are not listed by `openuvr devices`. A ticket is valid for the session of
-            /// --ticket-session, in the role that the ticket states, while this host runs. With this option, pairing
-            /// with a PIN is closed at the start, unless --pair or --pin is given.
+            /// Public key of the portal whose tickets admit clients.
+            /// Clients with a ticket need no PIN and are not listed by `openuvr devices`. A ticket is valid for the
+            /// session of --ticket-session, in the role that the ticket states, while this host runs. With this option,
+            /// pairing with a PIN is closed at the start, unless --pair or --pin is given.
             ticket_key: Option<TicketKey> = "ticket-key", optional(ticket_key()),
                 Default::Unset("no tickets");
             /// UUID of this session at the portal.
             ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
                 Default::Unset("");
             /// End after this time with neither a client nor a lease renewal.
-            /// The portal renews and ends the lease over HTTPS at the address of --web, with tokens signed by the
-            /// key of --ticket-key. See docs/security.md.
+            /// The portal renews and ends the lease over HTTPS at the address of --web, with signed tokens, which the
+            /// host verifies with --ticket-key. See docs/security.md.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no lease");
             /// Serve only the portal at the address of --web: no page, no log-in.
             /// For a portal that serves the page and relays the signalling of its browsers; media goes directly
@@ -342,11 +342,12 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// Private key of the certificate, in PEM format.
             web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
             /// STUN and TURN servers for browsers (ICE).
-            /// They serve browsers on networks that block UDP except to a relay. Separate the servers by commas. Each
-            /// is stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT][?transport=tcp]; for TLS, write turns: instead of
-            /// turn:. The relay must reach this host. Only logged-in pages receive the list. The host also queries the
-            /// stun: servers for its public address and announces this address to pages. Other users of the machine can
-            /// read command lines: put servers with a secret into the settings file or the file of --ice-servers-file.
+            /// For browsers that cannot reach the host directly, for example on a network that permits UDP only to a
+            /// relay. Separate the servers by commas. Each server is stun:HOST[:PORT] or
+            /// turn:USER:SECRET@HOST[:PORT][?transport=tcp]; for TLS, write turns: instead of turn:. The relay must be
+            /// able to reach this host. Only logged-in pages receive the list. The host also queries the stun: servers
+            /// for its public address and announces this address to pages. Other users of the machine can read command
+            /// lines: put servers with a secret into the settings file or the file of --ice-servers-file.
             ice_servers: Vec<IceServer> = "ice-servers", ice_servers(), Default::Unset("none");
             /// File with STUN and TURN servers, one per line.
             /// These servers are added to the servers of --ice-servers. Only this user should be able to read the file.
@@ -396,8 +397,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
                 Default::Unset("disabled");
             /// Applications that Moonlight clients start on the virtual display.
             /// A TOML file with an entry [[applications]] for each application: name, command (a list of words) and,
-            /// optionally, icon (a PNG file). `openuvr applications scan` prints such entries. They may also stand at
-            /// the end of the host's settings file. One application runs at a time, on a display with the client's
+            /// optionally, icon (a PNG file). `openuvr applications scan` prints such entries. The entries can also be
+            /// at the end of the host's settings file. One application runs at a time, on a display with the client's
             /// mode.
             applications: Option<PathBuf> = "applications", optional(list("FILE")),
                 Default::Unset("the display, or the program after --");
@@ -405,8 +406,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
         "Recording" {
             /// Record the stream into this file (fragmented MP4).
             /// The file contains the H.264 stream and the sound that clients receive; recording needs no additional
-            /// encoder. A recording counts as an observer for --max-observers. If the host is killed, up to the last second
-            /// is missing. See docs/clients.md.
+            /// encoder. A recording counts as an observer for --max-observers. If the host is killed, the end of the
+            /// recording is missing (one second at most). See docs/clients.md.
             record: Option<PathBuf> = "record", optional(path("FILE")), Default::Unset("no recording");
             /// Overwrite an existing file of --record.
             record_overwrite: bool = "record-overwrite", flag(), Default::Is("false");
@@ -428,8 +429,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// host plays the sound on this sink.
             microphone: SoundChoice = "microphone", sound("SINK", 255), Default::Is("off");
             /// Duration of a sound packet, in milliseconds.
-            /// Shorter packets arrive earlier, but have more overhead: sound in 2.5 ms packets costs about twice as
-            /// much as in 10 ms packets.
+            /// Shorter packets arrive earlier, but have more overhead: sound in 2.5 ms packets takes about twice the
+            /// network bitrate of sound in 10 ms packets.
             sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
             /// Sound bitrate, in bits per second.
             /// The bitrate excludes headers, and packets that are repeated on a lossy link.

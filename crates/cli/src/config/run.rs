@@ -41,8 +41,9 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             hook: Option<PathBuf> = "hook", optional(path("FILE")),
                 Default::Unset("libopenuvr_hook.so next to this program, or in ../lib/openuvr");
             /// For an application that links libopenuvr: load no library into it.
-            /// This program passes the address and the access rules to the application's host; it also serves browsers
-            /// and video players, and records. The application controls its picture source, encoder and input.
+            /// `openuvr run` passes the listen address and the access rules to the application's host. It also serves
+            /// browsers and video players, and records the stream. The application controls its picture source, encoder
+            /// and input.
             api: bool = "api", flag(), Default::Is("false");
         }
     }
