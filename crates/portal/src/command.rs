@@ -29,7 +29,7 @@ use tracing::Level;
 pub(crate) struct PortalArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    /// Address to serve at, instead of the configuration's `listen`
+    /// Listen address, instead of the configuration's `listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
     /// Serve the scene and some applications, if they are installed, with a temporary account and data folder

@@ -36,9 +36,9 @@ use self::target::{Target, account};
 
 /// Give OpenUVR the rights and settings on this machine that `openuvr doctor` finds missing
 ///
-/// Prints the commands and files of all steps that this machine lacks, asks, makes the changes as
-/// root, and records them. With --undo, takes back the recorded changes, except those that the
-/// administrator has altered since. Without root, prints the steps and changes nothing.
+/// Prints the commands and files of all steps that this machine lacks, asks for consent, makes the
+/// changes as root, and records them. With --undo, reverses the recorded changes, except changes
+/// that the administrator has altered since. Without root, prints the steps and changes nothing.
 ///
 /// Steps:
 ///   scheduling    real-time threads and locked memory
@@ -53,7 +53,7 @@ pub struct Args {
     /// Do only these steps
     #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = PossibleValuesParser::new(steps::names()))]
     only: Vec<String>,
-    /// Account that runs openuvr [default: the one that runs sudo]
+    /// Account that runs openuvr [default: the account that runs sudo]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["undo", "restore"])]
     user: Option<String>,
     /// Role of this machine; a client needs neither `uinput` nor `firewall`
@@ -65,7 +65,7 @@ pub struct Args {
     /// Make the changes without asking
     #[arg(long, short = 'y')]
     yes: bool,
-    /// Take back the recorded steps
+    /// Reverse the changes of the recorded steps
     #[arg(long)]
     undo: bool,
     /// Repeat the recorded steps that an upgrade of the program has undone. The packages run this command
