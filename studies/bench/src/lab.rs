@@ -40,9 +40,10 @@ pub(crate) struct LabArgs {
 enum Study {
     /// Emulate a link, as a UDP relay or as an Ethernet bridge.
     ///
-    /// With --to, the link is a relay: clients connect to the --listen address as if it were the host, and each has its
-    /// own link. With --bridge, the program forwards every Ethernet frame between two network interfaces. Run it as
-    /// root in a network namespace that has one end of each of two virtual cables (veth). Give these ends no addresses.
+    /// With --to, the link is a relay: clients connect to the --listen address as if it were the host, and each client
+    /// has its own link. With --bridge, the program forwards every Ethernet frame between two network interfaces. Run
+    /// it as root in a network namespace that has one end of each of two virtual cables (veth). Give these ends no
+    /// addresses.
     ///
     /// The program reports how late it releases datagrams. If the machine is too busy to keep the schedule (see
     /// --punctual and --max-late), or if there is no traffic, the run is invalid: the program reports this and exits
@@ -135,8 +136,8 @@ struct HopArgs {
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
     /// Instead of the link of the options above, emulate a Wi-Fi network with these NAME=VALUE pairs; see `openuvr lab
-    /// wifi --help`. Clients are stations of the network and share its channel. Only the network's background traffic
-    /// is generated
+    /// wifi --help`. Clients are stations of the network and share its channel. The network generates background
+    /// traffic only; words that describe video, such as fps, have no effect
     #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,
         default_missing_value = "", conflicts_with_all = [
             "delay", "jitter", "loss", "burst_loss", "reorder", "reorder_by", "duplicate", "rate",

@@ -29,13 +29,13 @@ use rows::{Ablation, Measured, Run};
 
 /// Measure the value of each optimisation: with and without it.
 ///
-/// The groups of figures: "cumulative" begins with a stream as screen grabbers and video libraries produce it, and adds
-/// one optimisation of OpenUVR at a time. "Leave-one-out" is OpenUVR without one optimisation. "Alternatives" replace a
-/// part of OpenUVR. "Links" compares links over a cable between two network namespaces (needs root). The last group is
-/// measured with every core busy. Latency is from drawn to visible, measured from pixels, of complete frames only. The
-/// output contains the median and the range over interleaved repetitions. A step smaller than its range is not
-/// significant. By default, the scene runs at 60.5 frames per second, so that each phase against a 60 Hz clock occurs
-/// within two seconds.
+/// The output has groups of figures. "Cumulative" begins with a stream as screen grabbers and video libraries produce
+/// it, and adds one optimisation of OpenUVR at a time. "Leave-one-out" is OpenUVR without one optimisation.
+/// "Alternatives" replace a part of OpenUVR. "Links" compares links over a cable between two network namespaces (needs
+/// root). The last group is measured with a busy loop on each core. Latency is from drawn to visible, measured from
+/// pixels, of complete frames only. The output contains the median and the range over interleaved repetitions. A step
+/// smaller than its range is not significant. By default, the scene runs at 60.5 frames per second, so that each phase
+/// against a 60 Hz clock occurs within two seconds.
 ///
 /// Configurations that can't run here are listed with the reason. Failed configurations are retried in each repetition,
 /// and each row contains its number of runs.

@@ -35,15 +35,15 @@ use crate::result_file;
 /// as strips of JPEG. The scene runs at 60.25 frames per second, so that each phase against a 60 Hz clock occurs within
 /// four seconds.
 ///
-/// Codec time is measured in the same run, on pictures of the same scene. Serial time is the sum of one-slice x264 with
-/// its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both colour conversions, one
-/// after the other. The ratio (end to end - floor) / serial rates the pipeline: 1 means no overlap and no additional
-/// delay.
+/// Codec time is measured in the same run, on pictures of the same scene. Serial time is the total time of these steps,
+/// one after another: encoding with x264 (one slice, x264's own constant bitrate, a buffer of one frame), decoding of
+/// the whole picture, and both colour conversions. The ratio (end to end - floor) / serial rates the pipeline: 1 means
+/// no overlap and no additional delay.
 ///
-/// Only frames that are complete in the host's record count. Percentiles are nearest ranks. The frames due are the
-/// frames that the scene drew, read from its own display. If fewer than 99 % of them are complete, nothing else is
-/// judged. If the scene drew too slowly, no rate is judged. If other processes used more than 0.1 core, the run prints
-/// multiples of the floor instead of milliseconds, and no verdict: measure on a quiet machine.
+/// Only frames that the host recorded as complete are evaluated. Percentiles are nearest ranks. The frames due are the
+/// frames that the scene drew, read from the scene's display. If fewer than 99 % of the frames due are complete,
+/// nothing else is judged. If the scene drew too slowly, no rate is judged. If other processes used more than 0.1 core,
+/// the run prints multiples of the floor instead of milliseconds, and no verdict: measure on a quiet machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Cases to measure
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Measure this size instead of the cases; its results are not compared with targets
     #[arg(long, conflicts_with = "cases")]
     size: Option<Size>,
-    /// Bitrate of the host (default: that of the case or, with --size, of 720p)
+    /// Bitrate of the host (default: the bitrate of the case or, with --size, of 720p)
     #[arg(long)]
     bitrate: Option<String>,
     /// Duration of each of the two measurements of a case: the floor and the stream

@@ -40,17 +40,18 @@ use openuvr_clock as clock;
 /// Measure a stream under loss and under a drop of the link's rate.
 ///
 /// The scene is streamed over an emulated link, which loses and delays datagrams reproducibly from a seed, in both
-/// directions: reports, requests and input are lost just like video. A complete frame is displayed with every byte and
-/// with complete references. The longest gap is the longest time without a complete frame. Latency is from Captured to
-/// Submitted, of complete frames. Input latency is from a key press in the client's window to the first frame that may
-/// show its effect. Rates include IP and UDP headers, FEC and retransmissions. If other processes used more than 0.1
-/// core, or the emulated link itself was late, nothing is judged; nor is a quick run.
+/// directions: reports, requests and input are lost just like video. A frame is complete if it was displayed with all
+/// of its bytes, and its references were complete. The longest gap is the longest time without a complete frame.
+/// Latency is from Captured to Submitted, of complete frames. Input latency is from a key press in the client's window
+/// to the first frame that may show its effect. Rates include IP and UDP headers, FEC and retransmissions. If other
+/// processes used more than 0.1 core, or the emulated link itself was late, there is no verdict. A quick run has no
+/// verdict either.
 ///
 /// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay of 5 to 8 ms each
-/// way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for --duration. Its figures are the
-/// longest freeze, the p99 latency from two seconds after the drop to the end of the narrow part, and the time until
-/// the rate has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB, and is measured
-/// from the first frame on.
+/// way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for --duration. The figures of
+/// `narrow` are the longest freeze, the p99 latency from two seconds after the drop to the end of the narrow part, and
+/// the time until the rate has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB,
+/// and is measured from the first frame on.
 ///
 /// The other cases use the Wi-Fi model of `openuvr lab hop`. `wifi` has one station, which loses a tenth of all
 /// MPDUs. `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the other three receive 40

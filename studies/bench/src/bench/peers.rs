@@ -48,10 +48,10 @@ use super::verdict::Verdict;
 /// latency from drawn to visible; distinct frames seen per second; the share of compared pictures that are intact (30
 /// dB of luma PSNR or more), and the median PSNR; traffic of the loopback device in both directions; cores used by
 /// sender and receiver; and, where keys reach the application, the time from a press to its effect. `loss` sends
-/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; neither TCP, browsers, Moonlight nor
-/// GamingAnywhere use it. If a program is missing, its package is reported. GamingAnywhere has no package: the
-/// environment variable OPENUVR_GAMINGANYWHERE names the folder of its programs. Times, rates and cores are medians and
-/// ranges over interleaved repetitions.
+/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; TCP, browsers, Moonlight and
+/// GamingAnywhere are not measured over this link. If a program is missing, its package is reported. GamingAnywhere has
+/// no package: the environment variable OPENUVR_GAMINGANYWHERE names the folder of its programs. Times, rates and cores
+/// are medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]

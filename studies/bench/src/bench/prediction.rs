@@ -20,7 +20,7 @@ use self::motion::{EulerPose, Motion};
 use super::heading::write_json;
 use crate::durations;
 
-/// Measure the error of head pose prediction against the horizon.
+/// Measure the error of head pose prediction for several prediction horizons.
 ///
 /// Without --motion, the head's motion is generated from a fixed seed: the head rests, turns by 10 to 80 degrees
 /// (minimum jerk, at most 100 to 300 degrees per second), sways by millimetres and leans by centimetres. A tracker

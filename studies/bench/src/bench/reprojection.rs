@@ -26,9 +26,9 @@ use crate::machine::{Load, Machine};
 
 /// Measure the angular error of pictures while the head turns.
 ///
-/// The figures are the angle between the head's direction when a picture becomes visible and the picture's direction,
-/// in degrees, with and without reprojection by the client, for round trips of 0 to 200 ms; and the cost of
-/// reprojection.
+/// The error is the angle, in degrees, between the head's direction when a picture becomes visible and the picture's
+/// direction. It is measured with and without reprojection by the client, for round trips of 0 to 200 ms. A further
+/// figure is the cost of reprojection.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Width and height of the picture of one eye, in pixels

@@ -33,7 +33,7 @@ use crate::machine::{Load, Machine, QUIET, memory_mib};
 
 /// Measure how many portal sessions this machine can run.
 ///
-/// Starts one session after the other, as `openuvr portal` does on one machine. Each session is played by a client that
+/// Starts one session after another, as `openuvr portal` does on one machine. Each session is played by a client that
 /// decodes pictures without displaying them. After each start, measures all running sessions for some seconds: complete
 /// frames per second, latency from capture to decoded picture, and processor and memory use of sessions and clients.
 /// Ends when a session falls below --enough, or when --most sessions run. The application is our light 3D scene, unless

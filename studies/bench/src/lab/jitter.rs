@@ -33,8 +33,8 @@ const INCOMPLETE: u8 = 1;
 /// Measures six runtimes, each with a small program (a probe) that ./dev lab builds: C++ threads, C++ actors (CAF),
 /// Rust threads, Rust tasks (tokio), Java threads, and Pekko actors. There are three message patterns: ping-pong (one
 /// message in flight per pair), flood (the sender never waits), and paced (the sender sends at fixed times). One of
-/// four scheduling policies applies to every thread of the probe: OTHER, FIFO, RR, or DEADLINE. For six garbage
-/// collectors, their pauses are matched to the samples.
+/// four scheduling policies applies to every thread of the probe: OTHER, FIFO, RR, or DEADLINE. The pauses of six
+/// garbage collectors are matched to the samples.
 ///
 /// Without options, measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about half an
 /// hour. Each cell is stored when it ends. A later run with --only repeats some cells and keeps the others. A run with
@@ -42,8 +42,8 @@ const INCOMPLETE: u8 = 1;
 /// real-time policies monopolise the machine while they run.
 ///
 /// --quick measures half of the cells, with 16 000 messages instead of 10 million. The half consists of each runtime
-/// with each pattern, all cells of the slides, each collector, and each policy for threads. This takes less than a
-/// minute and tests that everything works. The figures of such a run do not count for verdicts.
+/// with each pattern, all cells of the slides, each collector, and each policy for threads. The run takes less than a
+/// minute, and tests that everything works. Its figures do not count for verdicts.
 ///
 /// Writes a folder with tables and distributions (CSV), and with the results, machine and command (jitter.json).
 /// `openuvr bench report --from FOLDER` draws the results next to the slides' figures.

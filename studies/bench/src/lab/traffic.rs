@@ -26,7 +26,7 @@ use super::folder::Folder;
 /// Analyse a capture of a stream: RTP, WebRTC, or OpenUVR.
 ///
 /// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes suffices). For each
-/// stream, determines its load, the timing of packets, batches and frames, losses, reordering, retransmissions, jitter,
+/// stream, determines the load, the timing of packets, batches and frames, losses, reordering, retransmissions, jitter,
 /// assembly delay, and aggregated arrivals, as in sections 5 to 7 of the Unity Render Streaming study (Casasnovas et
 /// al.). No keys are needed.
 ///
@@ -45,12 +45,12 @@ pub(crate) struct TrafficArgs {
     /// The end at which a single capture was made; some figures are meaningful only at one end
     #[arg(long, value_name = "END")]
     end: Option<End>,
-    /// The frame rate that the sender was set to. The result file contains it; `openuvr bench report` needs it to
-    /// compare the capture with the study
+    /// The frame rate configured at the sender. The result file contains it; `openuvr bench report` needs it to compare
+    /// the capture with the study
     #[arg(long, value_name = "NUMBER", conflicts_with = "generate")]
     sent_fps: Option<f64>,
-    /// The medium between the ends. The result file contains it; `openuvr bench report` checks what the study says about
-    /// Wi-Fi only against captures with the medium wifi
+    /// The medium between the ends. The result file contains it; `openuvr bench report` compares the study's statements
+    /// about Wi-Fi only with captures of the medium wifi
     #[arg(long, value_name = "MEDIUM", conflicts_with = "generate")]
     medium: Option<Medium>,
     /// Start of the analysis, counted from the first packet
