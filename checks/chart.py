@@ -1,4 +1,4 @@
-"""The Kubernetes manifests in packaging/manifests are what the Helm chart in packaging/chart renders.
+"""The Kubernetes manifests in packaging/manifests are the output of the Helm chart in packaging/chart.
 
 Each manifest states the hash of the chart. If helm is installed, the chart is also rendered and compared.
 """
@@ -33,7 +33,7 @@ def check():
         path = MANIFESTS / name
         head, _, body = path.read_text().partition("\n") if path.exists() else ("", "", "")
         if head + "\n" != HEAD.format(hash_of_chart(), digest(body.encode())):
-            yield f"packaging/manifests/{name} is not that of the chart: change the chart, and run ./dev chart"
+            yield f"packaging/manifests/{name} does not match the chart: change only the chart, and run ./dev chart"
     helm = shutil.which("helm") or shutil.which("helm", path=str(repository.TARGET / "helm"))
     if not helm:
         return

@@ -1,4 +1,4 @@
-"""Figures in documents are those of the kept results and of the papers' data.
+"""Figures in documents match the kept results and the papers' data.
 
 `docs/studies/results/verdicts.md` is the reporter's output for the result files in its folder. In a table, a column
 whose heading contains the word "paper", "slides" or "study" contains only numbers from `studies/report/papers`.

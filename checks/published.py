@@ -1,4 +1,4 @@
-"""The archives of the published crates contain their sources and documents, each file that those name, and no other.
+"""The archives of the published crates contain their sources, documents, the files that these name, and nothing else.
 
 Cargo makes the archives, which also shows that each dependency can be published. Compiling the archives takes minutes:
 `./dev release` does it.

@@ -13,7 +13,7 @@ import tempfile
 import repository
 
 UNITS = repository.ROOT / "packaging/systemd"
-# Units of systemd's user instances; all others are those of the system.
+# User units; all other units are system units.
 OF_USERS = {"openuvr-host.service"}
 # The maximum exposure, which `systemd-analyze security` computes from a unit's settings, times ten.
 MAX_EXPOSURE = {"openuvr-portal.service": 30}
