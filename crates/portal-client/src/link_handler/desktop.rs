@@ -114,7 +114,7 @@ fn entry(program: &Path, only: &[Allowed]) -> Result<String> {
     let only = only.iter().map(|one| format!(" --only={one}"));
     let only: String = only.collect();
     Ok(format!(
-        "[Desktop Entry]\nType=Application\nName=OpenUVR\nComment=Plays a session of a portal\n\
+        "[Desktop Entry]\nType=Application\nName=OpenUVR\nComment=Play a session of an OpenUVR portal\n\
          Exec={program} link open{only} -- %u\nTerminal=false\nNoDisplay=true\nMimeType={KIND};\n"
     ))
 }
