@@ -21,7 +21,7 @@ def contained(manifest, crates):
     packages = {package["id"]: package for package in repository.metadata(manifest)["packages"]}
     waiting = [key for key, package in packages.items() if package["name"] in crates]
     if len(waiting) != len(crates):
-        raise SystemExit(f"{manifest} has not all of the crates {' '.join(crates)}: correct packaging/build")
+        raise SystemExit(f"{manifest} lacks some of the crates {' '.join(crates)}: correct packaging/build")
     seen = set()
     while waiting:
         key = waiting.pop()
