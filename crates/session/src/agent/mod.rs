@@ -86,12 +86,13 @@ impl DisplayKind {
 
 /// Run one session of a portal: display, application, host and browser gateway
 ///
-/// Prints one line of JSON when the session can be played ("session", "web", "fingerprint", "native", "key"), and one
-/// when it has ended ("session", "code", "why"); everything else goes to standard error. Native clients authenticate
-/// with a ticket of the portal. Browsers use the portal's page; the portal relays their signalling over HTTPS at the
-/// address in "web". This address serves only the portal: GET /session/signalling, GET /session, POST /session/renew,
-/// POST /session/dismiss, POST /session/stop. The session ends with its application, when the portal stops it, or when it has no client and
-/// the portal does not renew it.
+/// Prints one line of JSON when the session can be played ("session", "web", "fingerprint", "native", "key"), and
+/// another line when the session has ended ("session", "code", "why"); everything else goes to standard error. Native
+/// clients authenticate with a ticket of the portal. Browsers use the portal's page; the portal relays their signalling
+/// over HTTPS at the address in "web". This address serves only the portal: GET /session/signalling, GET /session, POST
+/// /session/renew, POST /session/dismiss, POST /session/stop. The session ends when its application ends, when the
+/// portal stops the session, when a limit is exceeded, or when the session has no client and the portal does not renew
+/// its lease.
 #[derive(clap::Args, Debug)]
 #[command(
     args_override_self = true,
@@ -153,7 +154,7 @@ pub struct Args {
     /// are allowed
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
     disk: u64,
-    /// End the session if the application shows no first picture within this many seconds
+    /// End the session if the application has shown no picture after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     first_picture: u32,
     /// Run the application as this account, with its groups; requires root and --capture screen, since other methods run the
