@@ -74,7 +74,9 @@ impl DisplayPhase {
             conn.present_select_input(conn.generate_id()?, root, mask)?;
             Ok(true)
         })();
-        let there = selected.map_err(|cause| format!("display {display}: {cause}"))?;
+        let there = selected.map_err(|cause| {
+            format!("can't read the refresh times of display {display}: {cause}")
+        })?;
         Ok(there.then(|| DisplayPhase {
             conn,
             root,

@@ -8,7 +8,7 @@ use crate::sys::turbojpeg::{Decompressor, Library};
 /// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "jpeg",
-    about: "JPEG in bands by libjpeg-turbo on the processor, each as it arrives",
+    about: "JPEG in bands by libjpeg-turbo on the processor, band by band",
     codec: Codec::Jpeg,
     open,
 };

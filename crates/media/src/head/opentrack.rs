@@ -59,12 +59,12 @@ impl Opentrack {
         };
         let address: SocketAddr = place.parse().map_err(|_| {
             HeadPoseError(format!(
-                "{place:?} is not an ADDRESS:PORT for opentrack packets; the default is {DEFAULT_ADDRESS}"
+                "the opentrack address {place:?} is not of the form ADDRESS:PORT; the default is {DEFAULT_ADDRESS}"
             ))
         })?;
         let socket = UdpSocket::bind(address).map_err(|cause| {
             HeadPoseError(format!(
-                "can't receive opentrack at {address}: {cause}; another program may use the port"
+                "can't receive opentrack packets at {address}: {cause}; another program may use the port"
             ))
         })?;
         Ok(Opentrack {

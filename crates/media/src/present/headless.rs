@@ -55,7 +55,7 @@ impl Headless {
     /// [`PresentError`] if the directory can't be created or is not writable.
     pub fn new(directory: &Path, every: Option<u32>) -> Result<Headless, PresentError> {
         if directory.as_os_str().is_empty() {
-            let what = "headless requires a directory: headless:DIRECTORY[,N], where N writes every Nth picture";
+            let what = "headless requires a directory: headless:DIRECTORY, or headless:DIRECTORY,N for every Nth picture";
             return Err(PresentError(what.to_owned()));
         }
         std::fs::create_dir_all(directory).map_err(|cause| failed(directory, &cause))?;

@@ -147,7 +147,7 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
                 return OpenedReprojector {
                     warning: slow.then(|| {
                         format!(
-                            "{name} uses a software renderer on this machine ({renderer}): the choice `software` is faster"
+                            "{name} uses a software renderer on this machine ({renderer}): --reproject-backend software is faster"
                         )
                     }),
                     reprojector,
@@ -155,7 +155,7 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
                 };
             }
             Ok(reprojector) => tracing::info!(
-                "not reprojecting with {name}, because its renderer on this machine is software: {}",
+                "not reprojecting with {name}, because it uses a software renderer on this machine: {}",
                 reprojector.renderer()
             ),
             Err(why) if with == DrawBackend::Auto => {
@@ -163,7 +163,7 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
             }
             Err(why) => {
                 warning = Some(format!(
-                    "{name} can't reproject on this machine: {why}; using software"
+                    "{name} can't reproject on this machine: {why}; reprojecting in software"
                 ))
             }
         }

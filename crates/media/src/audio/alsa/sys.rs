@@ -319,7 +319,7 @@ impl Pcm {
         result.map_err(|(what, code)| {
             let why = functions.message(code);
             format!(
-                "it does not support {what} ({why}); use plughw: in place of hw:, which converts samples"
+                "it does not support {what} ({why}); use plughw:, which converts samples, instead of hw:"
             )
         })?;
         tracing::debug!(?format, period, buffer, "configured an ALSA device");

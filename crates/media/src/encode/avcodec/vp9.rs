@@ -64,7 +64,7 @@ fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
     let settings = opening.settings;
     let Rate::Cbr(rate) = settings.rate else {
         return Err(EncodeError(format!(
-            "{NAME} has only its own rate control: use --rate-control cbr"
+            "{NAME} does not support the host's rate control: use --rate-control cbr"
         )));
     };
     Ok(Box::new(Vp9 {

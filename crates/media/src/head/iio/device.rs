@@ -75,7 +75,7 @@ pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
         false => {
             let devices = devices(folder).map_err(|cause| {
                 HeadPoseError(format!(
-                    "no IIO devices in {}: {cause}; load the sensor's driver, or specify its folder: --head-pose iio:FOLDER",
+                    "no IIO devices in {}: {cause}; load the sensor's driver, or specify the sensor's folder: --head-pose iio:FOLDER",
                     folder.display()
                 ))
             })?;
@@ -98,7 +98,7 @@ pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
         HeadPoseError(format!(
             "no {} in {}: no device has {}_x_raw, _y_raw and _z_raw; load the sensor's driver (modprobe \
              inv_mpu6050_i2c, \
-             st_lsm6dsx_i2c or similar), or specify its folder: --head-pose iio:FOLDER",
+             st_lsm6dsx_i2c or similar), or specify the sensor's folder: --head-pose iio:FOLDER",
             kind.name(),
             folder.display(),
             kind.prefix()

@@ -273,7 +273,7 @@ fn software_replaces_a_failing_opengl_renderer() {
     rig.expect_turned(10.0);
     let warning = rig.warnings.recv_timeout(PATIENCE).expect("a warning");
     assert!(warning.starts_with("gl can't reproject"), "{warning}");
-    assert!(warning.ends_with("using software"), "{warning}");
+    assert!(warning.ends_with("reprojecting in software"), "{warning}");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
     assert_eq!(cost.with, DrawBackend::Software);
