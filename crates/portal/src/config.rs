@@ -385,15 +385,15 @@ impl Config {
         }
         if self.slurm.as_user && self.slurm.logs.is_some() {
             bail!(
-                "slurm.logs and slurm.as_user are mutually exclusive: the portal would run as root and follow links that \
-                 other accounts create in the folder of logs; remove one of them"
+                "slurm.logs and slurm.as_user are mutually exclusive: the portal would run as root and follow symbolic \
+                 links that other accounts create in the log folder; remove one of them"
             );
         }
         let cluster = self.kubernetes.as_ref();
         if cluster.is_some_and(|of| of.network == Network::Host && of.host_ports.is_some()) {
             bail!(
-                "kubernetes.host_ports requires network = \"pod\": in the network of a node, sessions use its ports \
-                 anyway; remove host_ports"
+                "kubernetes.host_ports requires network = \"pod\": with network = \"host\", sessions use the node's \
+                 ports directly; remove host_ports"
             );
         }
         if self.local.program.is_empty() {

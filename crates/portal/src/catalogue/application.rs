@@ -128,7 +128,8 @@ impl Application {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         if !begins || name.ends_with('-') || name.len() > MAX_NAME || !name.chars().all(allowed) {
             return Err(format!(
-                "the name {name:?} must consist of at most {MAX_NAME} lower-case letters, digits and hyphens"
+                "the name {name:?} must consist of at most {MAX_NAME} lower-case letters, digits and hyphens, and must \
+                 not begin or end with a hyphen"
             ));
         }
         if written.command.first().is_none_or(String::is_empty) {

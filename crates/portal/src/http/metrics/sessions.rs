@@ -63,7 +63,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "latency_bound_seconds",
-        "Maximum error of the latency, because the offset between the two machines' clocks is estimated.",
+        "Maximum error of the latency, caused by the estimated offset between the two machines' clocks.",
         |group| {
             let bound = group
                 .latency

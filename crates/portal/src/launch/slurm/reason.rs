@@ -9,7 +9,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "BadConstraints",
-        "no node of the cluster has what the application needs",
+        "no node of the cluster meets the application's requirements",
     ),
     ("BeginTime", "its start time is in the future"),
     (
@@ -109,15 +109,20 @@ pub(super) fn in_words(reason: &str) -> String {
     }
 }
 
-/// Handles `AssocGrpCpuLimit`, `QOSMaxJobsPerUserLimit`, `PartitionMaxMemPerNode` and about sixty similar codes.
+/// The kinds of limits, each with its name and the reason why a job waits.
+const KINDS: &[(&str, &str, &str)] = &[
+    ("Grp", "limit", "reached"),
+    ("Max", "limit", "reached"),
+    ("Min", "minimum", "not met"),
+];
+
+/// Handles `AssocGrpCpuLimit`, `QOSMaxJobsPerUserLimit`, `QOSMinGRES` and about sixty similar codes.
 fn of_limit(code: &str) -> Option<String> {
     let (prefix, owner) = OWNERS.iter().find(|(prefix, _)| code.starts_with(prefix))?;
     let rest = &code[prefix.len()..];
-    let counts = ["Grp", "Max", "Min"]
-        .iter()
-        .any(|kind| rest.starts_with(kind));
+    let (_, limit, why) = KINDS.iter().find(|(kind, ..)| rest.starts_with(kind))?;
     let (_, counted) = COUNTED.iter().find(|(word, _)| rest.contains(word))?;
-    counts.then(|| format!("limit {owner} reached: {counted} ({code})"))
+    Some(format!("{limit} {owner} {why}: {counted} ({code})"))
 }
 
 #[cfg(test)]
@@ -138,6 +143,10 @@ mod tests {
         assert_eq!(
             in_words("QOSMaxJobsPerUserLimit"),
             "limit of its quality of service reached: jobs (QOSMaxJobsPerUserLimit)"
+        );
+        assert_eq!(
+            in_words("QOSMinGRES"),
+            "minimum of its quality of service not met: GPUs (QOSMinGRES)"
         );
         assert_eq!(
             in_words("PartitionTimeLimit"),
