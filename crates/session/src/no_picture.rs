@@ -48,7 +48,7 @@ pub fn without_hook(hook: &Path) -> Option<String> {
     let found = descendants::running().iter().find_map(lacks)?;
     Some(format!(
         "{found} was started without {PRELOAD}: its launcher has removed the variable from the environment, as env -i \
-             does; start that program itself with `openuvr run`"
+             does; start that program directly with `openuvr run`"
     ))
 }
 

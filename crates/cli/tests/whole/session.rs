@@ -232,7 +232,7 @@ fn a_session_over_its_disk_or_memory_limit_ends() {
     assert!(
         why["why"]
             .to_string()
-            .contains("disk limit of 8 MB exceeded"),
+            .contains("disk limit of 8 MiB exceeded"),
         "{why}"
     );
     let portal = Portal::new();

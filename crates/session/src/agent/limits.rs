@@ -47,8 +47,8 @@ impl Limits {
         {
             self.memory_at = now + MEMORY_INTERVAL;
             if descendants::memory() > limit {
-                let limit = megabytes(limit);
-                return Some(format!("memory limit exceeded ({limit} MB)"));
+                let limit = mebibytes(limit);
+                return Some(format!("memory limit exceeded ({limit} MiB)"));
             }
         }
         if now >= self.disk_at {
@@ -62,9 +62,9 @@ impl Limits {
                 .map(|folder| disk_usage(folder, &mut files))
                 .sum::<u64>();
             if taken > self.disk {
-                let (limit, home) = (megabytes(self.disk), home.display());
+                let (limit, home) = (mebibytes(self.disk), home.display());
                 return Some(format!(
-                    "disk limit of {limit} MB exceeded by the files in {home} and the temporary files together"
+                    "disk limit of {limit} MiB exceeded by the files in {home} and the temporary files together"
                 ));
             }
             if files == 0 {
@@ -78,7 +78,7 @@ impl Limits {
     }
 }
 
-fn megabytes(bytes: u64) -> u64 {
+fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 

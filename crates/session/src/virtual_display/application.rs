@@ -128,7 +128,7 @@ impl RunningApplication {
         if idle >= NOTICE_DELAY && !self.wait_reported {
             self.wait_reported = true;
             eprintln!(
-                "openuvr host: {} has ended; waiting for its remaining processes, at most {} s without a window",
+                "openuvr host: {} has ended; waiting up to {} s for a window of its remaining processes",
                 self.name,
                 LAUNCH_TIMEOUT.as_secs()
             );
