@@ -115,8 +115,8 @@ pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Resul
     // The existing authority is not allowed to sign for one of the names, or is about to expire.
     let authority = Authority::make(&lock, folder, names, now)?;
     tracing::warn!(
-        "the authority of the page's certificate was replaced: browsers that trust the old authority need the new one \
-         (openuvr web-certificate)"
+        "the authority of the page's certificate was replaced: in browsers that trust the old authority, install the \
+         certificate of the new authority, which `openuvr web-certificate` prints"
     );
     authority.sign(folder, names, now)
 }

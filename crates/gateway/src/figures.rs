@@ -87,7 +87,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     );
     family(
         "latency_bound_seconds",
-        "Maximum error of the latency, because the offset between the two machines' clocks is estimated.",
+        "Maximum error of the latency, caused by the estimated offset between the two machines' clocks.",
         &|group| {
             let bound = group.latency.iter();
             bound.map(|of| ("", seconds(of.bound))).collect()

@@ -66,12 +66,12 @@ impl Frames {
         let (file, waits) = (&self.file, MAX_BYTES >> 20);
         (self.tell)(&match cause {
             Cause::Disk => format!(
-                "frames are missing in {file}: the disk is slower than the stream, {waits} MiB are queued; use a \
-                faster disk or a lower --bitrate. The stream continues"
+                "frames are missing in {file}: the disk is slower than the stream, and {waits} MiB are queued; use \
+                a faster disk or a lower --bitrate. The stream continues"
             ),
             Cause::Processor => format!(
-                "frames are missing in {file}: the recorder got too little processor time, {waits} MiB were queued; \
-                reduce the load of this machine. The stream continues"
+                "frames are missing in {file}: the recorder got too little processor time, and {waits} MiB were \
+                queued; reduce the load of this machine. The stream continues"
             ),
         });
     }

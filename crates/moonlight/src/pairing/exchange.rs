@@ -40,7 +40,7 @@ pub enum ExchangeError {
     #[error("the PIN is not the one that the client shows")]
     WrongPin,
     /// The client does not possess the key of its certificate.
-    #[error("the client does not have the key of its certificate")]
+    #[error("the client does not have the private key of its certificate")]
     Signature,
     /// The cryptographic library failed.
     #[error("the cryptographic library failed")]

@@ -63,7 +63,7 @@ pub enum OfferError {
     /// No host took the PIN.
     #[error(
         "no client is pairing with a host that uses the folder {}: \
-         choose the host in Moonlight first, then enter its PIN here",
+         choose the host in Moonlight first, then enter the PIN that Moonlight shows",
         .0.display()
     )]
     NotTaken(PathBuf),

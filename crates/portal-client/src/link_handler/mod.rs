@@ -97,11 +97,12 @@ fn state(removed: bool, others: Option<&Path>) -> String {
         (true, None) => "openuvr:// links no longer open a client".to_owned(),
         (false, None) => "openuvr:// links were not registered".to_owned(),
         (true, Some(file)) => format!(
-            "openuvr:// links to any host open a client again: {} registers the handler for all users",
+            "removed this user's handler of openuvr:// links; links to any host still open a client, because {} \
+             registers a handler for all users",
             file.display()
         ),
         (false, Some(file)) => format!(
-            "this user has registered no handler of openuvr:// links; {} registers one for all users",
+            "this user has registered no handler of openuvr:// links; {} registers a handler for all users",
             file.display()
         ),
     }
