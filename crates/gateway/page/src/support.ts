@@ -7,7 +7,7 @@ export async function missing(): Promise<string | null> {
   const decodes = await decodedCodecs();
   if (decodes.includes("H264")) return null;
   if (decodes.includes("VP9") && (await hostCodecs()).includes("VP9")) return null;
-  return "This browser has no H.264 support in WebRTC: use another one; in Firefox, reload the page once its OpenH264 plug-in is installed.";
+  return "This browser has no H.264 support in WebRTC: use another browser; in Firefox, wait until the OpenH264 plug-in is installed, then reload the page.";
 }
 
 /** The codecs in an offer: not every browser lists its decoders, and a listed decoder may lack its plug-in. */
