@@ -10,14 +10,16 @@ DESCRIPTION = """\
 Draw what benches and studies measured: one HTML page with tables, plots and a verdict for each figure of the papers.
 
 It measures nothing. `openuvr bench NAME` and `openuvr lab NAME` write result files (JSON, with CSV for long data) into
-folders; name these folders here. Files of several folders are drawn together, such as those of a kernel with the RT
-patch and of one without."""
+folders; name these folders here. Results of several folders are drawn together, such as results of kernels with and
+without the RT patch."""
 
 EPILOG = """\
 verdicts:
   reproduced, not reproduced   the 95 % confidence interval of repeated runs decides
-  inconclusive                 too few runs, a quick run, a busy machine, or other conditions than the paper's
-  not measured                 no result file has the figure; the page names the command that measures it
+  inconclusive                 the interval contains the bound; or there are too few runs, a quick run, a busy machine,
+                               or other conditions than the paper's
+  not measured                 no result file has the figure (the page names the command that measures it), or no bench
+                               measures it yet
   not testable here            the machine lacks a prerequisite: a radio, a graphics card, people
 
 examples:

@@ -29,8 +29,8 @@ def section(results):
         made.text(
             f"Simulated: {number(result.data, 'link_mbps', 0)} Mb/s, {number(result.data, 'one_way_ms', 0)} ms in each "
             f"direction, a queue of {number(result.data, 'queue_ms', 0)} ms, {number(result.data, 'seconds', 0)} s per "
-            f"run, seed {result.get('seed')}. The share is relative to the fair rate. \"p99 of the path\" is that of a "
-            "stream with the fair rate and without competing flows."
+            f"run, seed {result.get('seed')}. The share is relative to the fair rate. \"p99 of the path\" is the p99 "
+            "of a stream with the fair rate and without competing flows."
         )
         made.table(GOAL_HEADS, (goal(verdict, result) for verdict in result.get("verdicts", [])), "Goals")
         figures(made, runs)

@@ -73,7 +73,7 @@ HEADS = [
     "p99, ms",
     "max, ms",
     "complete frames",
-    "of those due",
+    "share of due frames",
     "serial codec p50, ms",
     "pipelined codec p50, ms",
     "(end − floor) / serial",
@@ -100,7 +100,7 @@ def section(results):
     curves = [(value(case, "setting/name"), cumulative(samples(result, case))) for result, case in all_cases]
     references = [
         (OPENUVR_MS, f"OpenUVR's paper, mean: {OPENUVR_MS} ms"),
-        (HWA_GAMINGANYWHERE_MS, f"HWA-GamingAnywhere there: {HWA_GAMINGANYWHERE_MS} ms"),
+        (HWA_GAMINGANYWHERE_MS, f"OpenUVR's paper, HWA-GamingAnywhere: {HWA_GAMINGANYWHERE_MS} ms"),
     ]
     made.plot(
         "latency distribution",

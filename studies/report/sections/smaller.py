@@ -179,7 +179,7 @@ def sensor(results):
     )
     made.text(
         "The bench provides the sensor. Each sample moves the mouse at the host, over the loopback device. The arrival "
-        "is an upper bound of the time at which the client has sent the motion."
+        "time is an upper bound for the time at which the client sends the motion."
     )
     return made
 
