@@ -264,7 +264,7 @@ pub fn burst(text: &str) -> Result<BurstLoss, String> {
         _ => return Err("expected two or three shares, such as 1%,25% or 1%,25%,80%".into()),
     };
     if leave <= 0.0 {
-        return Err("a burst must end: its second share must be above 0".into());
+        return Err("the second share must be above 0, because a burst must end".into());
     }
     Ok(BurstLoss { enter, leave, loss })
 }
