@@ -80,7 +80,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples: all attacks, for the table of docs/security.md:
   openuvr lab attack
-Whether a host can be made to send data to an address that requested none:
+Attacks that try to make a host send data to an address that requested none:
   openuvr lab attack --only paths,probes
 A host in its own network namespace, attacked from inside the namespace:
   ip netns exec box openuvr lab attack --host 10.9.0.1:4710 --only garbage,pins";

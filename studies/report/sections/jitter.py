@@ -23,7 +23,7 @@ HEADS = [
     "99.99 %, µs",
     "max, µs",
     "from intended time: 99 %, µs",
-    "max, µs",
+    "from intended time: max, µs",
     "outliers in pauses",
     "by chance",
     "other cores",

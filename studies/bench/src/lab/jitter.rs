@@ -104,7 +104,7 @@ const AFTER: &str = "\
 Examples:
   ./dev lab jitter --quick            builds the probes and smoke-tests the cells
   openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
-  openuvr lab jitter --continue --duration 2m --out study      missing cells, for two minutes
+  openuvr lab jitter --continue --duration 2m --out study      the missing cells, for two minutes
   openuvr lab jitter --only pekko/ping-pong --out study
   openuvr lab jitter --only paced --rate 60 --paced-for 60s
   openuvr lab jitter analyse samples.jitter --log gc.log";

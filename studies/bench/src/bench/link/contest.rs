@@ -208,16 +208,16 @@ fn content(
 fn print_case(figures: &Figures) {
     println!();
     println!(
-        "== {}; alone at the fair rate p99 {} ms ==",
+        "== {}; p99 alone at the fair rate: {} ms ==",
         figures.case_name(),
         millis(figures.path_p99_ms)
     );
     println!(
-        "{:<12}{:>8}{:>8}{:>10}{:>9}{:>8}{:>7}{:>7}{:>8}{:>8}",
+        "{:<12}{:>8}{:>8}{:>12}{:>9}{:>8}{:>7}{:>7}{:>8}{:>8}",
         "controller",
         "p50 ms",
         "p99 ms",
-        "whole /s",
+        "complete/s",
         "skipped",
         "Mb/s",
         "share",
@@ -229,7 +229,7 @@ fn print_case(figures: &Figures) {
 
 fn print(figures: &Figures) {
     println!(
-        "{:<12}{:>8}{:>8}{:>10.1}{:>8.1}%{:>8.2}{:>7.2}{:>7.2}{:>8}{:>8}",
+        "{:<12}{:>8}{:>8}{:>12.1}{:>8.1}%{:>8.2}{:>7.2}{:>7.2}{:>8}{:>8}",
         figures.controller,
         millis(figures.p50_ms),
         millis(figures.p99_ms),

@@ -22,16 +22,16 @@ const CELL_HEADS: [&str; 19] = [
     "99.9 %, µs",
     "99.99 %, µs",
     "from intended: median, µs",
-    "99 %, µs",
-    "99.9 %, µs",
-    "max, µs",
+    "from intended: 99 %, µs",
+    "from intended: 99.9 %, µs",
+    "from intended: max, µs",
     "outliers > median + 2 sd",
     "in pauses",
     "by chance",
     "outliers by z-score",
     "threads",
     "other cores",
-    "stolen of them",
+    "stolen cores",
 ];
 
 /// The columns shown on the terminal.

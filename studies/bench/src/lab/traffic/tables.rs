@@ -50,10 +50,10 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
     Ok(())
 }
 
-const SEALED: &str = "OpenUVR encrypts the frame number of a datagram and its kind (video, FEC, retransmission): frames, \
-                      assembly and retransmissions can be analysed only with keys. Session, plane, number \
-                      (losses, reordering) and send timestamp (jitter) are not encrypted. A batch is a frame or a \
-                      slice.";
+const SEALED: &str = "OpenUVR encrypts each datagram's frame number and kind (video, FEC, retransmission), so \
+                      this command can't analyse frames, assembly and retransmissions. The session, the plane, the \
+                      datagram's number (for losses and reordering) and its send timestamp (for jitter) are not \
+                      encrypted. A batch is a frame or a slice.";
 
 fn described(capture: &Capture) -> String {
     let account = &capture.analysis.account;
