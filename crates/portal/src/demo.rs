@@ -39,7 +39,7 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
             "720",
         ],
         "OpenArena",
-        "A game of the Quake 3 engine",
+        "A shooter with the Quake 3 engine",
         "screen",
     ),
     (
@@ -53,7 +53,7 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
         "chromium-bsu",
         &[],
         "Chromium B.S.U.",
-        "A small game of space ships",
+        "A small spaceship shooter",
         "screen",
     ),
     ("glxgears", &[], "Gears", "Three gears that turn", "screen"),

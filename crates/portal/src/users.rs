@@ -92,7 +92,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                 let role = if user.operator { "operator" } else { "user" };
                 let sessions = user
                     .sessions
-                    .map_or(String::new(), |n| format!(", {n} sessions"));
+                    .map_or(String::new(), |n| format!(", at most {n} sessions"));
                 let disabled = if disabled { ", disabled" } else { "" };
                 println!("{}: {role}{sessions}{disabled}", user.name);
             }

@@ -158,7 +158,7 @@ pub(crate) async fn drain(
     given: Result<Json<Drain>, JsonRejection>,
 ) -> Result<StatusCode, Refusal> {
     let Json(Drain { draining }) = given?;
-    info!(draining, by = caller.user.name, "new sessions");
+    info!(draining, by = caller.user.name, "set the draining mode");
     app.store.drain(draining).await?;
     Ok(StatusCode::NO_CONTENT)
 }
