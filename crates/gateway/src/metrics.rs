@@ -65,7 +65,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "foreign_origins_total",
-            "Requests refused because their Origin header was missing or that of another site.",
+            "Requests refused because their Origin header was missing or named another site.",
             &c.foreign_origins,
         ),
         (

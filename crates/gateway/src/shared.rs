@@ -59,7 +59,7 @@ pub(crate) struct Counters {
     pub(crate) crowded_out: Counter,
     /// TCP connections whose TLS handshake failed or timed out.
     pub(crate) failed_handshakes: Counter,
-    /// Requests refused because their Origin header was missing or that of another site.
+    /// Requests refused because their Origin header was missing or named another site.
     pub(crate) foreign_origins: Counter,
     /// Log-ins refused by the host.
     pub(crate) refused_logins: Counter,

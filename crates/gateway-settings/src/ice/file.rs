@@ -22,7 +22,7 @@ pub enum IceFileError {
     },
     /// A line does not describe a server. The message omits the line, because it may contain a secret.
     #[error(
-        "{}:{line}: not a server; expected stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT] on a line of its own",
+        "{}:{line}: not a server; expected one server per line: stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]",
         path.display()
     )]
     Line {

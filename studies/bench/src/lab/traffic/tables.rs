@@ -307,7 +307,7 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
         ),
         None => format!(
             "The client's clock runs {:+.2} ppm faster, which is corrected. There are packets of only one direction, \
-             so the offset can't be known: delays are relative to that of the fastest packet.",
+             so the offset can't be known: delays are relative to the delay of the fastest packet.",
             joined.drift_ppm
         ),
     };
