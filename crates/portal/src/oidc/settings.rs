@@ -81,7 +81,7 @@ impl OidcSection {
             let secure = url.parse().ok().and_then(|uri| is_secure(&uri));
             if secure.is_none() {
                 return Err(format!(
-                    "oidc.{key} is {url:?}: it must begin with https://, or with http://localhost"
+                    "oidc.{key} is {url:?}: it must begin with https://, or with http://localhost, http://127.0.0.1 or http://[::1]"
                 ));
             }
         }

@@ -81,7 +81,8 @@ pub(crate) enum StoreError {
     Linked(String),
     /// Invalid account name.
     #[error(
-        "{0:?} is not a valid account name: use at most {MAX_NAME} letters, digits, . _ @ and -"
+        "{0:?} is not a valid account name: use at most {MAX_NAME} letters, digits, . _ @ and -, and begin with a \
+         letter or digit"
     )]
     Name(String),
     /// The database does not execute a request, for example because it is locked, full, corrupt or unreachable.

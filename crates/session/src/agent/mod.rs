@@ -190,7 +190,9 @@ fn size(text: &str) -> Result<Size, String> {
         let sound = |side: u32| (16..=16_384).contains(&side);
         (sound(size.width) && sound(size.height)).then_some(size)
     });
-    parsed.ok_or_else(|| "expected WIDTHxHEIGHT, such as 1280x720".to_owned())
+    parsed.ok_or_else(|| {
+        "expected WIDTHxHEIGHT with sides of 16 to 16384 pixels, such as 1280x720".to_owned()
+    })
 }
 
 /// The address of this machine. The cluster that has started this program announces it, as an address or as a name.
