@@ -168,7 +168,7 @@ export class Figures {
       cell("h2", "Rate (blue, Mb/s), loss (red, %), latency to the compositor (green, ms)"),
       chart,
       cell("h2", "Link and decoder"),
-      table(["what", "now"], [
+      table(["quantity", "value"], [
         ...Object.entries(this.link),
         ["frames shown", String(counts.shown)],
         ["superseded", String(counts.superseded)],

@@ -140,7 +140,7 @@ impl Target {
 }
 
 const NOT_VISIBLE: &str = "the streamed window is not visible";
-const COVERED: &str = "another window covers the streamed window and can't be lowered";
+const COVERED: &str = "another window covers the streamed window, which could not be raised";
 
 fn has_keyboard(
     conn: &RustConnection,
