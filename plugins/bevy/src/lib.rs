@@ -129,7 +129,7 @@ impl Plugin for StreamPlugin {
                     .add_systems(PostStartup, aim.before(CameraUpdateSystems))
                     .add_systems(PostUpdate, aim.before(CameraUpdateSystems));
             }
-            Err(why) => error!("no stream: {why}"),
+            Err(why) => error!("can't start the stream: {why}"),
         }
     }
 }
@@ -153,7 +153,7 @@ fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
     let guest = Guest::start(&plugin.config, input, size, |notice| log(&notice))?;
     info!("clients reach this host by {}", guest.endpoint());
     if let Some(pin) = guest.pin() {
-        info!("a new client can pair with this host by the PIN {pin}");
+        info!("a new client can pair with the PIN {pin}");
     }
     // The host encodes this format fastest.
     let format = TextureFormat::Bgra8UnormSrgb;

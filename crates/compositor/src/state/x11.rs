@@ -45,7 +45,7 @@ impl State {
         };
         let sockets = match display.listening() {
             Ok(sockets) => sockets,
-            Err(why) => return tracing::warn!("no X11 applications: {why}"),
+            Err(why) => return tracing::warn!("X11 applications can't open the display: {why}"),
         };
         for socket in sockets {
             // Edge-triggered: if no descriptor is left, a connection can't be accepted, and a level-triggered source
@@ -56,7 +56,7 @@ impl State {
                 .insert_source(source, |_, _, state| Ok(state.serve_x11()));
             match inserted {
                 Ok(token) => self.x11_listening.tokens.push(token),
-                Err(why) => tracing::warn!("no X11 applications: {why}"),
+                Err(why) => tracing::warn!("X11 applications can't open the display: {why}"),
             }
         }
     }

@@ -138,7 +138,7 @@ const OWNED: &[Owned] = &[
     ),
     owned(
         |p| p.i_dpb_size.into(),
-        "the host sets it for its recovery from losses; remove it",
+        "the host sets it for loss recovery; remove it",
     ),
     owned(
         |p| i64::from(p.b_annexb) ^ i64::from(p.b_repeat_headers) << 1 ^ i64::from(p.b_aud) << 2,
