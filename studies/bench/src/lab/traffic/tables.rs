@@ -51,7 +51,7 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
 }
 
 const SEALED: &str = "OpenUVR encrypts each datagram's frame number and kind (video, FEC, retransmission), so \
-                      this command can't analyse frames, assembly and retransmissions. The session, the plane, the \
+                      this command can't analyse frames, assembly or retransmissions. The session, the plane, the \
                       datagram's number (for losses and reordering) and its send timestamp (for jitter) are not \
                       encrypted. A batch is a frame or a slice.";
 
