@@ -154,8 +154,8 @@ pub enum HandshakeError {
     WrongPin,
     /// The host has no open pairing window.
     #[error(
-        "the host is not pairing now: run `openuvr devices pair` there, or type p and Enter where `openuvr host` runs, \
-         and try again with the PIN that it shows"
+        "the host is not pairing now: run `openuvr devices pair` there, or type p and Enter where `openuvr host` runs; \
+         then try again with the PIN shown there"
     )]
     PairingClosed,
     /// The client used the PIN with a peer that did not confirm it.
@@ -166,13 +166,13 @@ pub enum HandshakeError {
     Unconfirmed,
     /// The client does not know the host's key, and has no unused PIN.
     #[error(
-        "this client does not know the host: pair with the PIN that `openuvr host --pair` shows there"
+        "this client does not know the host: run `openuvr devices pair` at the host, and pair with the PIN that it shows"
     )]
     UnknownHost,
     /// The host does not know this device, for example because the device was forgotten there.
     #[error(
-        "the host does not know this device (forgotten there?): pair again, with --pair-again and \
-         the PIN that `openuvr host --pair` shows there"
+        "the host does not know this device (forgotten there?): run `openuvr devices pair` at the host, and pair again \
+         with --pair-again and the PIN that it shows"
     )]
     UnknownDevice,
     /// This device proved possession of its key or knowledge of the PIN, but the host forbids the device.
@@ -206,7 +206,7 @@ pub enum HandshakeError {
     /// The peer did not prove possession of the host key that this client knows.
     #[error(
         "the peer at this address does not prove possession of the host's key: if the host was set up again, pair again \
-         with --pair-again and the PIN that it shows; otherwise another machine has the address"
+         with --pair-again and the PIN that it shows; otherwise, the address belongs to another machine"
     )]
     NotTheHost,
     /// The host rejects the ticket.
