@@ -653,9 +653,9 @@ impl Session {
 fn host_goodbye_text(reason: GoodbyeReason) -> &'static str {
     match reason {
         GoodbyeReason::Quit => "the host has stopped",
-        GoodbyeReason::SourceEnded
-        | GoodbyeReason::TakenOver
-        | GoodbyeReason::Forbidden
-        | GoodbyeReason::Failed => goodbye_text(reason),
+        GoodbyeReason::Failed => "the host failed: see its messages",
+        GoodbyeReason::SourceEnded | GoodbyeReason::TakenOver | GoodbyeReason::Forbidden => {
+            goodbye_text(reason)
+        }
     }
 }

@@ -573,8 +573,8 @@ impl ClientConfig {
         match self.present {
             _ if !self.present_slices => None,
             PresentKind::X11 | PresentKind::Kms(_) if stereo.draws() => Some(
-                "--present-slices does not support stereo pictures: leave out --view, --reproject and --head-pose, or \
-                 use --reproject off",
+                "--present-slices does not support stereo pictures: leave out --view, and either leave out --reproject \
+                 and --head-pose or use --reproject off",
             ),
             PresentKind::X11 => None,
             PresentKind::Kms(_) => self.tearing.then_some(
@@ -602,7 +602,7 @@ impl ClientConfig {
                 "a portal selects the host and needs no PIN: leave out HOST and --pin, or --portal"
             }
             () if self.portal.is_some() && self.via_ap.is_some() => {
-                "a portal selects the host, so --via-ap has no use: use either --via-ap or --portal"
+                "a portal selects the host, so --via-ap has no effect: use either --via-ap or --portal"
             }
             () if self.via_ap.is_none()
                 && (self.ap_key_file.is_some() || self.ap_interface.is_some()) =>

@@ -524,8 +524,8 @@ impl HostConfig {
             return Err(ConfigError(why.to_owned()).into());
         }
         if !words.is_empty() && effective.config.applications.is_some() {
-            let why = "an application after -- cannot be combined with the list of applications in the settings: add \
-                       --applications ''";
+            let why = "an application after -- cannot be combined with --applications: leave out one of them, or unset a \
+                       saved list with --applications ''";
             return Err(ConfigError(why.to_owned()).into());
         }
         Ok((effective, words))
@@ -633,7 +633,7 @@ impl HostConfig {
                 "--source clip and --clip require each other: use --source clip --clip FILE"
             }
             () if (x11 || session || portal || clip) && self.size.is_some() => {
-                "--size requires --source pattern or --source scene: displays and windows have their own size"
+                "--size requires --source pattern or --source scene: displays, windows and clips have their own size"
             }
             () if !x11 && self.virtual_display.is_some() => {
                 "--virtual requires --source x11: the virtual display is the source"
@@ -657,7 +657,7 @@ impl HostConfig {
                 "--output selects an output of a Wayland session: it requires --source wayland"
             }
             () if (session || portal) && self.fits() => {
-                "--fit cannot resize the display of a running session: leave it out with --source wayland and --source portal"
+                "--fit cannot resize the display with --source wayland or --source portal: leave out --fit"
             }
             () if self.fits() && self.subject() != Subject::Display => {
                 "--fit resizes the whole display: it cannot be combined with --window, --region or a --source other \

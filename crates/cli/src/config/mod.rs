@@ -182,7 +182,7 @@ pub(crate) trait Settings: Sized {
                 (Some(value), _) => _ = values.0.insert(setting.key, value),
                 (None, Default::From(source, _)) if !setting.optional => {
                     bail!(UsageError::new(format!(
-                        "--{} is missing: there is no {source}; use --{0} {}",
+                        "--{} is missing, and its default ({source}) is unknown: use --{0} {}",
                         setting.key, setting.placeholder
                     )))
                 }

@@ -852,7 +852,7 @@ fn contradictions_are_refused() {
     assert!(
         no_folder
             .to_string()
-            .starts_with("--config-dir is missing: there is no $XDG_CONFIG_HOME/openuvr"),
+            .starts_with("--config-dir is missing, and its default ($XDG_CONFIG_HOME/openuvr"),
         "{no_folder}"
     );
     let pattern = ["--source", "pattern", "--config-dir", "/tmp"];
