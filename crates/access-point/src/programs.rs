@@ -128,7 +128,7 @@ impl Program {
         let last = lines
             .rfind(|line| !line.is_empty())
             .unwrap_or("without a reason");
-        bail!("{} fails: {}", self.shown(arguments), visible(last))
+        bail!("{} failed: {}", self.shown(arguments), visible(last))
     }
 
     /// The command as messages show it: the program's name and the first four arguments.
@@ -357,7 +357,7 @@ mod tests {
             SOON,
         );
         let why = failed.unwrap_err().to_string();
-        assert!(why.ends_with("fails: last\\u{1b}"), "{why}");
+        assert!(why.ends_with("failed: last\\u{1b}"), "{why}");
         let late = shell.run(&["-c", "exec sleep 1000"], Duration::from_millis(20));
         assert!(late.unwrap_err().to_string().contains("did not end"));
         assert!(Program::find("no-such-program-of-openuvr").is_none());

@@ -230,7 +230,7 @@ fn select<'a>(
 fn answer_at_terminal(question: &str) -> Result<String> {
     if !std::io::stdin().is_terminal() {
         bail!(
-            "standard input is not a terminal, so nothing was changed: add --yes to do all steps, or --dry-run"
+            "standard input is not a terminal, so nothing was changed: add --yes to do all steps, or --dry-run to print them"
         );
     }
     out::prompt(format_args!("{question}"));
@@ -305,7 +305,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
     let entries = plan::reversed(&record, &args.only);
     if entries.is_empty() {
         println!(
-            "Nothing to take back: the record {} lists no step to take back.",
+            "Nothing to take back: no matching step is recorded in {}.",
             record::FILE
         );
         return Ok(ExitCode::SUCCESS);

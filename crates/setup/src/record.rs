@@ -201,7 +201,7 @@ fn check_owner(path: &str, data: &Metadata) -> Result<()> {
     let owner = data.uid();
     if owner != geteuid().as_raw() {
         bail!(
-            "can't trust the record {FILE}: the account with the number {owner} owns {path}, and could have written the \
+            "can't trust the record {FILE}: the account with the user id {owner} owns {path}, and could have written the \
              record; check the record, then run chown root: {path}"
         );
     }

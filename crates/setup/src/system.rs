@@ -190,7 +190,7 @@ impl<'a> System<'a> {
         let mut lines = lines.map(str::trim);
         let last = lines.rfind(|line| !line.is_empty());
         bail!(
-            "`{}` fails: {}",
+            "`{}` failed: {}",
             words.join(" "),
             visible(last.unwrap_or("it printed no error message"))
         )
@@ -326,7 +326,7 @@ mod tests {
             .run(&["ls", "/nonexistent/x"])
             .unwrap_err()
             .to_string();
-        assert!(why.starts_with("`ls /nonexistent/x` fails: "), "{why}");
+        assert!(why.starts_with("`ls /nonexistent/x` failed: "), "{why}");
         assert!(why.contains("No such file"), "{why}");
         let why = system.run(&["openuvr-no-program"]).unwrap_err().to_string();
         assert!(why.contains("is missing"), "{why}");

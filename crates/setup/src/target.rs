@@ -42,7 +42,7 @@ pub(crate) fn account(
     // pkexec passes a number. A name that starts with a dash would be an option of `id` and of the programs of the
     // steps.
     if name.starts_with('-') || !system.succeeds(&["id", "-u", &name])? {
-        bail!("there is no account {name}: name the one that runs openuvr with --user NAME");
+        bail!("there is no account {name}: specify the account that runs openuvr: --user NAME");
     }
     let name = system.run(&["id", "-un", &name])?.trim().to_owned();
     // root has all privileges, so its account is not examined.

@@ -34,8 +34,9 @@ impl Step for Firewall {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Without this step, clients on other machines do not reach the host.",
-            "Afterwards, all machines of the network can send to UDP port 4710, but the host admits only paired clients.",
+            "Without this step, clients on other machines can't reach the host.",
+            "Afterwards, all machines of the network can send to UDP port 4710 (with firewalld, also to mDNS), but the host \
+             admits only paired clients.",
         ]
     }
 
@@ -70,7 +71,7 @@ impl Step for Firewall {
             ufw(context, &mut plan)?;
         }
         Ok(match plan.changes.is_empty() {
-            true => State::Present(format!("permitted in {active}")),
+            true => State::Present(format!("UDP port {PORT} is already permitted in {active}")),
             false => State::Needed(plan),
         })
     }

@@ -12,8 +12,8 @@ pub(super) const NAME: &str = "openuvr";
 /// The note to the user for all steps that grant rights to the group.
 pub(super) fn note(user: &str) -> Option<String> {
     Some(format!(
-        "programs of {user} get these rights at the next log-in: first end all sessions of {user}, or restart \
-         the machine"
+        "programs of {user} get these rights at the next log-in: end all sessions of {user}, then log in again, or \
+         restart the machine"
     ))
 }
 

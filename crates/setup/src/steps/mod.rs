@@ -128,7 +128,7 @@ impl Context<'_> {
             && !self.record.texts(Path::new(path)).contains(&current)
         {
             return Ok(Err(format!(
-                "{path} exists with another text: move it away, or keep it and do this step yourself"
+                "{path} already exists with other content: move it away, or keep it and do this step by hand"
             )));
         }
         if let Some(folder) = Path::new(path).parent()
@@ -147,7 +147,7 @@ impl Context<'_> {
     fn user(&self) -> std::result::Result<&str, State> {
         match self.target.user.as_deref() {
             None => Err(State::Unavailable(
-                "name the account that runs openuvr: --user NAME".to_owned(),
+                "specify the account that runs openuvr: --user NAME".to_owned(),
             )),
             Some("root") => Err(State::Present("root has all privileges".to_owned())),
             Some(user) => Ok(user),

@@ -53,7 +53,7 @@ impl Step for Uinput {
         }
         if !system.path("/run/udev/control").exists() {
             return Ok(State::Unavailable(
-                "udev does not run here: if this is a container, run setup on the container's host"
+                "udev is not running: if this is a container, run setup on the container's host"
                     .to_owned(),
             ));
         }

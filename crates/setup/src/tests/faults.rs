@@ -120,7 +120,7 @@ fn a_failing_step_is_taken_back_and_the_earlier_ones_stay() {
         "{why}"
     );
     assert!(
-        why.contains("`udevadm control --reload` fails: a fault of the test"),
+        why.contains("`udevadm control --reload` failed: a fault of the test"),
         "{why}"
     );
     assert_eq!(before, machine.snapshot());

@@ -437,7 +437,7 @@ fn the_account_is_that_of_the_caller() {
     let text = plan::text(&examined, None);
     assert!(text.contains("1 step to do:\n\nbuffers "), "{text}");
     assert!(
-        text.contains("scheduling    name the account that runs openuvr: --user NAME"),
+        text.contains("scheduling    specify the account that runs openuvr: --user NAME"),
         "{text}"
     );
 }
