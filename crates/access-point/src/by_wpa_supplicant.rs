@@ -79,7 +79,7 @@ pub(crate) fn join(
         match line.and_then(|line| wpa_supplicant::event(interface, &line)) {
             Some(Event::Connected) => break,
             Some(Event::WrongKey) => bail!(
-                "the access point {} refuses the key: use the one that `openuvr ap` shows",
+                "the access point {} refuses the key: use the key that `openuvr ap` shows",
                 credentials.ssid
             ),
             Some(event) => last = Some(event),
@@ -93,8 +93,8 @@ pub(crate) fn join(
                      card supports WPA3"
                 ),
                 _ => bail!(
-                    "the access point {name} was not found within {waited} s: check that `openuvr ap` runs, that it is \
-                     near, and that this card supports its band"
+                    "the access point {name} was not found within {waited} s: check that `openuvr ap` is running, that its \
+                     machine is near, and that this card supports its band"
                 ),
             }
         }

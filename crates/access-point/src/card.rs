@@ -132,8 +132,8 @@ pub(crate) fn select(given: Option<&str>, listed: &str) -> Result<(Card, Interfa
         (None, _) => match all.first() {
             None => bail!("this machine has no wireless interface: see `iw dev`"),
             Some(used) => bail!(
-                "no wireless interface is free: disconnect one, such as {}; one that NetworkManager manages can also \
-                 be selected while it is connected, with --interface (at a client, --ap-interface)",
+                "no wireless interface is free: disconnect one, such as {}, or select one with --interface (at a client, \
+                 --ap-interface), which also works for a connected interface of NetworkManager",
                 used.name
             ),
         },

@@ -226,7 +226,7 @@ fn reverse_file(path: &Path) -> Vec<String> {
         Ok(_) => match toml::from_str::<Changes>(&text) {
             Ok(changes) if is_name(&changes.interface) => reverse(&changes),
             _ => vec![format!(
-                "{} is damaged: the changes recorded in it can't be undone",
+                "{} is damaged, so openuvr can't undo the changes recorded in it: restart this machine to undo them",
                 path.display()
             )],
         },
