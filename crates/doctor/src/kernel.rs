@@ -115,7 +115,7 @@ fn timer_slack() -> Finding {
         Ok(current_timer_slack()?)
     };
     match std::thread::spawn(set).join() {
-        Ok(Ok(1)) => Finding::ok(name, "timers of a thread can be exact to 1 ns"),
+        Ok(Ok(1)) => Finding::ok(name, "a thread can reduce its timer slack to 1 ns"),
         Ok(Ok(ns)) => slack_refused(name, &format!("the timer slack stays at {ns} ns")),
         Ok(Err(why)) => slack_refused(name, &why.to_string()),
         Err(_) => slack_refused(name, "its thread failed"),
@@ -159,7 +159,7 @@ fn preemption() -> Finding {
         (text, None) if text.contains("PREEMPT") => Finding::ok(name, "PREEMPT"),
         _ => Finding::better(
             name,
-            "a server kernel: system calls of other programs delay OpenUVR's threads",
+            "a kernel without PREEMPT: system calls of other programs delay OpenUVR's threads",
             "use a kernel with PREEMPT_DYNAMIC or PREEMPT (Debian's and Ubuntu's since 2022)",
         ),
     }

@@ -102,7 +102,11 @@ fn host_port(port: u16) -> Finding {
         // The machine may have no IPv6.
         _ => bind((Ipv4Addr::UNSPECIFIED, port).into()),
     });
-    let other = port.checked_add(1).unwrap_or(4710);
+    // A port below 1024 may be unavailable because it is privileged.
+    let other = port
+        .checked_add(1)
+        .filter(|other| *other > 1023)
+        .unwrap_or(4710);
     match bound {
         Ok(_) => Finding::ok(&name, "free for `openuvr host`"),
         Err(why) if why.kind() == ErrorKind::AddrInUse => match listener(port) {

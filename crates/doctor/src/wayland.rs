@@ -107,7 +107,8 @@ fn capture(
             }
             None => problem(
                 title,
-                "the compositor lets no program capture its screen: no ext-image-copy-capture, no wlr-screencopy 3",
+                "the compositor lets no program capture its screen: it has neither ext-image-copy-capture nor \
+                 wlr-screencopy 3",
                 REMEDY,
                 required,
             ),
@@ -175,7 +176,7 @@ fn clipboard(interfaces: &Interfaces) -> Finding {
         Some((words, _)) => Finding::ok(title, *words),
         None => Finding::better(
             title,
-            "not shared: no ext-data-control, no wlr-data-control",
+            "not shared: the compositor has neither ext-data-control nor wlr-data-control",
             REMEDY,
         ),
     }

@@ -39,13 +39,16 @@ fn window(interfaces: &Interfaces, required: bool) -> Finding {
         .iter()
         .filter(|(name, version)| !interfaces.has(name, *version));
     let absent: Vec<String> = absent
-        .map(|(name, version)| format!("no {name} {version}"))
+        .map(|(name, version)| format!("{name} {version}"))
         .collect();
     match absent.is_empty() {
         true => Finding::ok(title, "the client's window opens here"),
         false => problem(
             title,
-            &format!("the client's window can't open: {}", absent.join(", ")),
+            &format!(
+                "the client's window can't open: the compositor lacks {}",
+                absent.join(", ")
+            ),
             "use another compositor, or Xwayland: openuvr client --present x11",
             required,
         ),
