@@ -126,7 +126,7 @@ fn captures(display: &str) -> Finding {
         Err(why) => Finding::missing(
             "capture",
             why.to_string(),
-            "use a local display with 8, 15, 16, 24 or 30 bits per pixel",
+            "use a local display with a depth of 8, 15, 16, 24 or 30 bits",
         ),
     }
 }

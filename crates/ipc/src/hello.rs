@@ -22,8 +22,8 @@ const _: () = assert!(
 /// The peer's build has another version.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "openuvr and its library in the application have different versions ({VERSION} and {peer}): \
-         install both from one build, then start both again"
+    "openuvr and its library in the application have different versions ({VERSION} in this process, {peer} in the \
+         other): install both from one build, then start both again"
 )]
 pub struct OtherVersion {
     /// The peer's version, printable; `unknown` if it sent something other than a greeting.
@@ -68,8 +68,8 @@ mod tests {
         assert_eq!(
             line,
             format!(
-                "openuvr and its library in the application have different versions ({VERSION} and 0.0.9): \
-                 install both from one build, then start both again"
+                "openuvr and its library in the application have different versions ({VERSION} in this process, 0.0.9 \
+                 in the other): install both from one build, then start both again"
             )
         );
         for bytes in [

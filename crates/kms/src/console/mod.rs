@@ -87,7 +87,8 @@ impl Console {
             handle(ACQUIRE, on_acquire).map_err(failed("can't report console switches"))?,
         ];
         let guard = guard.map(|command| Guard::start(command, &tty, &found));
-        let guard = guard.transpose().map_err(failed("can't be guarded"))?;
+        let guard = guard.transpose();
+        let guard = guard.map_err(failed("can't be protected against a crash of the client"))?;
         let console = Console {
             tty,
             number,
@@ -164,7 +165,7 @@ fn restore(tty: &File, found: &State) {
         sys::set_display_mode(tty, found.display),
     ];
     for cause in steps.into_iter().filter_map(Result::err) {
-        tracing::warn!("can't give the console {} back: {cause}", found.number);
+        tracing::warn!("can't restore the console {}: {cause}", found.number);
     }
     // Keys that were typed before the terminal was taken remain in its input. Later keys did not reach it.
     let Some(back) = found.back else { return };

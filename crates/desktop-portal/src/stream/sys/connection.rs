@@ -133,7 +133,7 @@ impl Connection {
         // SAFETY: the texts end with zero, and null means no properties.
         let thread = unsafe { (library.loop_new)(c"openuvr-pipewire".as_ptr(), std::ptr::null()) };
         if thread.is_null() {
-            return Err(failed("making a thread"));
+            return Err(failed("creating a thread"));
         }
         // From here on, dropping `connection` frees the objects that have been created so far.
         let mut connection = Connection {
@@ -160,7 +160,7 @@ impl Connection {
             let looping = (library.loop_get)(thread);
             connection.context = (library.context_new)(looping, std::ptr::null_mut(), 0);
             if connection.context.is_null() {
-                return Err(failed("making a context"));
+                return Err(failed("creating a context"));
             }
             let remote = remote.into_raw_fd();
             connection.core =
@@ -172,7 +172,7 @@ impl Connection {
             let properties = (library.properties)(text.as_ptr());
             let stream = (library.stream_new)(connection.core, c"openuvr".as_ptr(), properties);
             if stream.is_null() {
-                return Err(failed("making a stream"));
+                return Err(failed("creating a stream"));
             }
             connection.shared.stream.set(stream);
             (library.stream_listen)(
@@ -186,7 +186,7 @@ impl Connection {
             let params = params.as_mut_ptr();
             let result = (library.stream_connect)(stream, functions::INPUT, node, flags, params, 1);
             if result < 0 || (library.loop_start)(thread) < 0 {
-                return Err(failed("connecting its stream"));
+                return Err(failed("connecting the stream"));
             }
         }
         Ok(connection)
