@@ -5,7 +5,9 @@ use std::sync::Mutex;
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::controller::Haptic;
+use openuvr_proto::host::Ending;
 use openuvr_proto::trace::{Fidelity, Outcome as Fate};
+use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::client::{Notice as ClientNotice, StopReason};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::lock::lock;
@@ -43,7 +45,10 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             OPENUVR_LOG_INFO,
             format!("a client receives the video by transport {}", transport.name()),
         ),
-        Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
+        Notice::Ended(_, ending) => (
+            OPENUVR_LOG_INFO,
+            format!("a client is gone: {}", ending_text(*ending)),
+        ),
         Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture is {size}")),
         Notice::ControlEvent { event, .. } => (OPENUVR_LOG_DEBUG, event.to_string()),
         Notice::EncoderOpened {
@@ -84,6 +89,24 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             return None;
         }
     })
+}
+
+/// Why a client left, in words.
+fn ending_text(ending: Ending) -> String {
+    match ending {
+        Ending::Goodbye(reason) => match reason {
+            GoodbyeReason::Quit => "it disconnected",
+            GoodbyeReason::SourceEnded => "the application has ended",
+            GoodbyeReason::TakenOver => "another client took over",
+            GoodbyeReason::Forbidden => "the host forbids the device",
+            GoodbyeReason::Failed => "it failed",
+        }
+        .to_owned(),
+        Ending::Silent => "no more packets received".to_owned(),
+        Ending::Replaced => "it started a new session".to_owned(),
+        Ending::Refused(why) => format!("it was refused: {why}"),
+        Ending::Closed => "closed by this host".to_owned(),
+    }
 }
 
 /// The state that the threads of a MUD have reported.
@@ -210,10 +233,19 @@ fn end(over: StopReason) -> (OPENUVR_LOG_LEVEL, String) {
     use OPENUVR_LOG_LEVEL::*;
     match over {
         StopReason::Quit => (OPENUVR_LOG_INFO, "the user closed the window".to_owned()),
-        StopReason::Host(reason) => (
-            OPENUVR_LOG_INFO,
-            format!("the host ended the session: {reason:?}"),
-        ),
+        StopReason::Host(reason) => {
+            let why = match reason {
+                GoodbyeReason::Quit => "the host has stopped",
+                GoodbyeReason::SourceEnded => "the application has ended",
+                GoodbyeReason::TakenOver => "another client took over",
+                GoodbyeReason::Forbidden => "the host forbids this device",
+                GoodbyeReason::Failed => "the host failed; see its messages",
+            };
+            (
+                OPENUVR_LOG_INFO,
+                format!("the host ended the session: {why}"),
+            )
+        }
         StopReason::Handshake(e) => (OPENUVR_LOG_ERROR, e.to_string()),
         StopReason::Refused(why) => (OPENUVR_LOG_ERROR, why.to_string()),
         StopReason::Failed(why) => (OPENUVR_LOG_ERROR, why),

@@ -61,7 +61,8 @@ pub enum StoreError {
     },
     /// The permissions let other users read a secret key.
     #[error(
-        "{}: others can read this secret key (mode {mode:03o}); if no other user has read it, run: chmod 600 '{}'",
+        "{}: others can read this secret key (mode {mode:03o}); if another user may have read it, remove the file and \
+         pair again; otherwise, run: chmod 600 '{}'",
         path.display(), path.display()
     )]
     Exposed {

@@ -126,7 +126,7 @@ pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) 
     if i64::from(got) < i64::from(bytes) {
         tracing::warn!(
             "{link}: receive buffer is {got} bytes instead of {bytes}: bursts may be lost; raise \
-             the limit with `sysctl -w net.core.rmem_max={bytes}`"
+             the limit with `sudo sysctl -w net.core.rmem_max={bytes}`"
         );
     }
 }

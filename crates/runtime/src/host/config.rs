@@ -471,7 +471,7 @@ fn check_unicast(bind: SocketAddr) -> Result<(), String> {
         SocketAddr::V4(_) if is_broadcast(bind) => refused("a broadcast address"),
         SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
             Err(format!(
-                "bind: {ip} is ambiguous (link-local): add the interface's number (ip link), such as \
+                "bind: {ip} is ambiguous (link-local): add the interface's number, which `ip link` shows, as in \
              [{ip}%2]:{}",
                 bind.port()
             ))

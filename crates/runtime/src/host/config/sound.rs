@@ -110,7 +110,8 @@ impl Config {
         }
         if self.microphone == SoundChoice::Auto {
             return Err(
-                "microphone: auto is not supported: choose a sink, such as pulse:SINK".to_owned(),
+                "microphone: auto is not supported: choose off, on, or a sink such as pulse:SINK"
+                    .to_owned(),
             );
         }
         let names = audio::PLAYBACKS.iter().map(|backend| backend.name);

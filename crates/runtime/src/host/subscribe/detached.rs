@@ -354,7 +354,8 @@ impl Drop for Thread {
     fn drop(&mut self) {
         let panicked = std::thread::panicking();
         if panicked {
-            let why = "a subscriber panicked and was removed: please report it to its developer";
+            let why = "a subscriber panicked and was removed: please report this bug to the \
+                       subscriber's developer";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
         let why = match panicked {
