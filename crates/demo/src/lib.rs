@@ -122,7 +122,7 @@ const ALIKE: f64 = 25.0;
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("can't make the directory {}", args.out.display()))?;
+        .with_context(|| format!("can't create the directory {}", args.out.display()))?;
     if args.vr {
         return vr::run(args, &stop);
     }
@@ -161,12 +161,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         more_client: &more_client,
     })?;
     let place = match &client_virtual {
-        Some(display) if args.headless => format!("the virtual display {}", display.name()),
-        Some(display) => format!("the virtual display {} (no $DISPLAY)", display.name()),
-        None => format!("a window on {client_display}"),
+        Some(display) if args.headless => format!("on the virtual display {}", display.name()),
+        Some(display) => format!("on the virtual display {} (no $DISPLAY)", display.name()),
+        None => format!("in a window on {client_display}"),
     };
     eprintln!(
-        "demo: {} on {host_display}, shown in {place}; Ctrl-C to stop",
+        "demo: {} on {host_display}, shown {place}; Ctrl-C to stop",
         app.name()
     );
     let begun = clock::now();
@@ -471,9 +471,10 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
     let why = match found {
         Picture::Alike(_) if !is_scene || !seen.is_empty() => return ExitCode::SUCCESS,
         Picture::Alike(_) => "no frame became visible",
-        Picture::Other(_) | Picture::Missing => {
+        Picture::Other(_) => {
             "the client's picture differs from the host's (a PSNR of 25 dB is required)"
         }
+        Picture::Missing => "the client showed no picture of the host's size",
         Picture::Blank => {
             "only a blank picture was shown: if the demo ended before the application drew, allow more \
              time with --duration"

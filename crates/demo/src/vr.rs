@@ -72,10 +72,10 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let client = player::start(&host, &display, &dir.path().join("client"))?;
     let head = SimulatedHead::start(client.clone())?;
     let place = match client_virtual {
-        Some(_) => format!("the virtual display {display}"),
-        None => format!("a window on {display}"),
+        Some(_) => format!("on the virtual display {display}"),
+        None => format!("in a window on {display}"),
     };
-    eprintln!("demo: a virtual room, shown in {place}; Ctrl-C to stop");
+    eprintln!("demo: a virtual room, shown {place}; Ctrl-C to stop");
     let mut handed = Vec::new();
     let mut whole = 0_u32;
     let mut begun = None;

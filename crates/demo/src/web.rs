@@ -130,9 +130,11 @@ pub(super) fn run(
         None => println!("demo: the page shows no picture of the host's size"),
     }
     if !alike {
-        println!(
-            "demo: FAILED: the page's picture differs from the host's (a PSNR of 25 dB is required)"
-        );
+        let why = match likeness {
+            Some(_) => "the page's picture differs from the host's (a PSNR of 25 dB is required)",
+            None => "the page showed no picture of the host's size",
+        };
+        println!("demo: FAILED: {why}");
     }
     Ok(match alike && received {
         true => ExitCode::SUCCESS,

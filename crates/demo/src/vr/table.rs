@@ -101,8 +101,10 @@ fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     let off = Summary::of(&off);
     let alike = off.is_some_and(|off| off.p90 <= ALIKE);
     if !alike {
+        let angle = off.map_or_else(|| "unknown".to_owned(), |off| format!("{:.1}°", off.p90));
         println!(
-            "demo: FAILED: the pictures do not match the head's direction (error in degrees: {off:?})"
+            "demo: FAILED: the pictures do not match the head's direction: the angle between them is {angle} (p90; at most \
+             {ALIKE:.0}° allowed)"
         );
     }
     wrong == 0 && alike
