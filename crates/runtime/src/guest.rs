@@ -483,7 +483,9 @@ impl Guest {
     /// # Errors
     /// Returns a one-line error if `fd` cannot be written to, the host's command queue is full, or the host has ended.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
-        let host = self.host().ok_or("the host is in the parent process")?;
+        let host = self
+            .host()
+            .ok_or("the host belongs to the parent process")?;
         host.map_device(device, fd)
     }
 
@@ -492,7 +494,9 @@ impl Guest {
     /// # Errors
     /// Returns a one-line error if the host's command queue is full or the host has ended.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
-        let host = self.host().ok_or("the host is in the parent process")?;
+        let host = self
+            .host()
+            .ok_or("the host belongs to the parent process")?;
         host.unmap_device(device)
     }
 

@@ -26,7 +26,7 @@ pub(super) fn load(file: &Path) -> Option<String> {
 pub(super) fn save(file: &Path, token: &str) -> Result<(), String> {
     let failed = |cause: std::io::Error| {
         format!(
-            "can't keep the desktop's permission in {}: {cause}",
+            "can't store the desktop's permission in {}: {cause}; at the next start, the desktop asks again",
             file.display()
         )
     };

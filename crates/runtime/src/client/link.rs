@@ -32,7 +32,7 @@ pub struct PortalLink {
 
 /// The error for a text that is not a portal link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a portal link (openuvr://HOST:PORT/?key=…&ticket=…): copy all of it")]
+#[error("not a portal link (openuvr://HOST:PORT/?key=…&ticket=…): copy the whole link")]
 pub struct BadLink;
 
 /// The text form of a key, in links and in session announcements: base64url without padding.
