@@ -367,7 +367,7 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     }
     if !std::io::stdin().is_terminal() {
         let why = match opened.pair_again {
-            true => "requires pairing again",
+            true => "is to be paired again",
             false => "is not paired yet",
         };
         bail!(

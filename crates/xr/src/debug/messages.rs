@@ -46,7 +46,7 @@ table! {
     ERROR_SESSION_LOST: c"the session is lost";
     ERROR_SYSTEM_INVALID: c"the system id was not returned by xrGetSystem";
     ERROR_PATH_INVALID: c"the path was not returned by xrStringToPath";
-    ERROR_PATH_FORMAT_INVALID: c"malformed path or name: only lower-case letters, digits, - _ and . are allowed";
+    ERROR_PATH_FORMAT_INVALID: c"malformed path or name: only lower-case letters, digits, - _ . and, in paths, / are allowed";
     ERROR_PATH_UNSUPPORTED: c"unsupported path: unknown interaction profile, component, or top level user path";
     ERROR_LAYER_INVALID: c"the layer type is not supported, or the layer has no image";
     ERROR_LAYER_LIMIT_EXCEEDED: c"the frame has more layers than XrSystemGraphicsProperties::maxLayerCount";
