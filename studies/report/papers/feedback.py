@@ -16,8 +16,8 @@ SUPERIOR = Tolerance(
     f"{BOUNDS['ms']} ms",
     BOUNDS,
     "the paper has no numbers for the picture; an SSIM difference of 0.05 is half of the difference between good "
-    "(0.9) and perfect (1). A tenth of a frame at 60 frames/s is invisible, and the paper's own saving is less than "
-    "the error of a few runs (guesses)",
+    "(0.9) and perfect (1). A tenth of the frame interval at 60 frames/s is invisible, and the paper's own saving is "
+    "less than the error of a few runs (guesses)",
 )
 CHOSEN = (
     "the paper does not state the loss: a loss of 1 %, a round trip of 4 ms and, without feedback, one key frame per "

@@ -56,7 +56,8 @@ def half(paper_ms, where=""):
     return Tolerance(
         f"{where}the saving is at least {paper_ms / 2:.2f} ms, half of the paper's",
         paper_ms / 2,
-        "the saving differs from machine to machine; half of it has the same sign and magnitude (a guess)",
+        "the saving differs from machine to machine; half of it still has the same sign and order of magnitude (a "
+        "guess)",
     )
 
 
@@ -76,8 +77,8 @@ SIMILAR = Tolerance(
 UNCHANGED = Tolerance(
     "the latency changes by at most a tenth, and the picture by at most 0.5 dB",
     0.1,
-    "the paper calls the changes not significant; a tenth is less than the variation by a frame's phase against the "
-    "display, and 0.5 dB is invisible (guesses)",
+    "the paper calls the changes not significant; a tenth is less than the variation with a frame's phase relative to "
+    "the display's refresh, and 0.5 dB is invisible (guesses)",
 )
 # Largest change of the picture that counts as none, dB (see UNCHANGED).
 SAME_PICTURE_DB = 0.5
@@ -397,7 +398,7 @@ CLAIMS = (
     ),
     Claim(
         "figure 11, topology",
-        f"With YUV, peer-to-peer Wi-Fi saves {PEERS_YUV_MS} ms against an access point.",
+        f"With YUV, peer-to-peer Wi-Fi saves {PEERS_YUV_MS} ms compared with an access point.",
         half(PEERS_YUV_MS, IN_MODEL),
         TOPOLOGY,
         modelled("saved_yuv_ms", f"simulated: peer-to-peer saves {{}} ms (paper: {PEERS_YUV_MS:g} ms)"),
@@ -406,7 +407,7 @@ CLAIMS = (
     ),
     Claim(
         "figure 11, topology and RGB",
-        f"RGB over peer-to-peer Wi-Fi saves {PEERS_RGB_MS} ms against YUV over an access point.",
+        f"RGB over peer-to-peer Wi-Fi saves {PEERS_RGB_MS} ms compared with YUV over an access point.",
         half(PEERS_RGB_MS, IN_MODEL),
         TOPOLOGY,
         modelled("saved_rgb_ms", f"simulated: peer-to-peer saves {{}} ms (paper: {PEERS_RGB_MS:g} ms)"),

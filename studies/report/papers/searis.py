@@ -63,14 +63,15 @@ GROWTH = Tolerance(
     "the latency of G1 falls by 3 % in the slides, which the claim calls no growth; a tenth is about three times that",
 )
 MORE_THAN_CHANCE = Tolerance(
-    "over all cells, at least a tenth of the outliers lie in pauses, and at least twice the share expected by chance",
+    "over all cells, at least a tenth of the outliers lie in pauses, and this share is at least twice the share "
+    "expected by chance",
     2.0,
     "the slides do not compare with chance; if pauses caused no outliers, the ratio would be 1 (a guess)",
 )
 SCALES_BETTER = Tolerance(
     "from 1 pair to 64 pairs, the median of threads grows by a larger factor than that of actors",
     1.0,
-    "the claim is an order, so any ratio of the factors counts that differs from 1 by more than its error",
+    "the claim is an order, so any ratio of the factors that differs from 1 by more than its error counts",
 )
 # If pauses are a dominant source of outliers, at least this share of the outliers lies in pauses (a guess), in addition
 # to MORE_THAN_CHANCE.
