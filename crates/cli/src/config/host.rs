@@ -232,7 +232,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             encoder_threads: Option<u8> = "encoder-threads", optional(count(1..=64, "threads")),
                 Default::Unset("2; 1 on a single core, 4 with 8 or more cores");
             /// Quarter-pixel motion search.
-            /// It makes motion sharper at the same bitrate, and costs about one millisecond per frame at 1280x720.
+            /// It makes motion sharper at the same bitrate, and costs about 0.5 ms per frame at 1280x720.
             /// `auto`: use it only for pictures up to 1280x720.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
             /// Key-frame interval (GOP size).
@@ -433,7 +433,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// network bitrate of sound in 10 ms packets.
             sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
             /// Sound bitrate, in bits per second.
-            /// The bitrate excludes headers, and packets that are repeated on a lossy link.
+            /// The bitrate excludes headers and repetitions: each packet is sent at least twice.
             sound_bitrate: Bitrate = "sound-bitrate", bitrate(SOUND_BITRATES), Default::Is("128k");
         }
         "Measurement and operation" {
