@@ -1,6 +1,6 @@
 //! Certificates that a host creates for its page: its own authority, whose certificate the user can install in
-//! browsers, and the page certificate. A new page certificate replaces the present one before that expires, and when
-//! one of the page's names is missing in it.
+//! browsers, and the page certificate. The page certificate is replaced before it expires, and when it lacks one of the
+//! page's names.
 //!
 //! The authority can sign only for this host's names and addresses and for private addresses (RFC 5280 section
 //! 4.2.1.10), so its key is of little use to a thief without access to the host.
@@ -35,8 +35,9 @@ pub(crate) const PAGE: &str = "web.pem";
 /// The authority's certificate and key.
 const AUTHORITY: &str = "web-authority.pem";
 
-/// Validity of the page's certificate after its creation. It is also valid on the day before its creation, and browsers
-/// reject a total of more than 398 days (CA/Browser Forum Baseline Requirements, section 6.3.2).
+/// Validity of the page's certificate after its creation; it is also valid on the day before. The total is below 398
+/// days, the limit for public authorities until March 2026 (CA/Browser Forum Baseline Requirements, section 6.3.2).
+/// Browsers do not apply the limits for public authorities to an authority that the user has installed.
 const PAGE_VALID: Duration = Duration::from_hours(24 * 396);
 
 /// Validity of the authority's certificate (a guess: longer than a machine is used).
@@ -254,7 +255,6 @@ impl Authority {
     }
 }
 
-/// Expiry of a certificate.
 fn ends(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let (_, read) = X509Certificate::from_der(certificate).ok()?;
     let seconds = u64::try_from(read.validity().not_after.timestamp()).ok()?;
