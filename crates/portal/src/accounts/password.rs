@@ -15,7 +15,7 @@ const MIN_PASSWORD: usize = 8;
 /// Maximum length in bytes (a guess).
 const MAX_PASSWORD: usize = 1024;
 
-/// Number of concurrent hash computations. Each takes 19 MiB, and a processor core for about ten milliseconds.
+/// Number of concurrent hash computations. Each takes 19 MiB, and a processor core for about twenty milliseconds.
 const CONCURRENCY: usize = 2;
 
 /// Length of a salt in bytes (RFC 9106, section 3.1).
@@ -43,7 +43,6 @@ impl From<argon2::password_hash::Error> for PasswordError {
     }
 }
 
-/// The hash of a password.
 pub(crate) fn hash(password: &str) -> Result<String, PasswordError> {
     hash_in(password, &mut Vec::new())
 }
