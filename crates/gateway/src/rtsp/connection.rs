@@ -36,8 +36,8 @@ use super::{POLL_INTERVAL, ServerState};
 /// Timeout for setting up a track (a guess: players do so within a second).
 const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval of sender reports, which synchronize the tracks. The usual interval is longer (RFC 3550 section 6.2 has 5 s),
-/// but sound and picture are not synchronized until the first report.
+/// Interval of sender reports, which synchronize the tracks. It is shorter than usual (RFC 3550 section 6.2: 5 s),
+/// because a player that loses the first report does not synchronize sound and picture until the next one.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The codec of the players' stream.
@@ -46,7 +46,6 @@ const H264: &str = "x264";
 /// The name that the host shows for a player, and the player's software name until it sends its User-Agent.
 const UNNAMED: &str = "a video player";
 
-/// A connection.
 struct Connection<'a> {
     server: &'a ServerState,
     from: SocketAddr,
