@@ -1,5 +1,5 @@
-//! Addresses at which browsers reach the media socket through an address translator (NAT): those that the user configures,
-//! and those that STUN servers report. Each becomes a candidate (RFC 8445) in addition to the socket's own address.
+//! Addresses at which browsers reach the media socket through an address translator (NAT), configured by the user or
+//! reported by STUN servers. Each becomes a candidate (RFC 8445) in addition to the socket's own address.
 //!
 //! If neither addresses nor STUN servers are configured, the module sends no requests and stores no addresses.
 

@@ -20,7 +20,7 @@ const UNAUTHENTICATED: usize = 256;
 
 /// Maximum connections of all logged-in devices together: the same number as [`UNAUTHENTICATED`].
 const DEVICES: usize = 256;
-/// Maximum connections of one logged-in device: those of a few tabs.
+/// Maximum connections of one logged-in device: enough for a few tabs.
 const PER_DEVICE: usize = 24;
 
 /// Maximum connections of configured reverse proxies. A proxy may open one connection for each request.

@@ -41,7 +41,8 @@ const MESSAGES_PER_SECOND: u32 = 100;
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Timeout for sending a message (a guess: the same as for video players). While a message is being sent, the other
-/// timeouts and the end of the session are not checked, so a browser that does not read must not delay this for long.
+/// timeouts and the end of the session are not checked, so a browser that does not read must not delay these checks for
+/// long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Options in the query of the WebSocket's URL.
@@ -201,7 +202,6 @@ impl Connection {
         }
     }
 
-    /// Handles events of the peer connection.
     async fn handle_events(&mut self, events: Vec<crate::peer::PeerEvent>) -> Option<Vec<String>> {
         let offered = self.offered.as_mut()?;
         let mut why = None;
@@ -411,7 +411,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // This also runs if the task is cancelled when the gateway stops.
+        // The drop also runs if the task is cancelled when the gateway stops.
         self.hang_up();
     }
 }

@@ -2,12 +2,13 @@
 //! ([`ControlToken`](openuvr_proto::control::ticket::ControlToken)) as in RFC 6750.
 //!
 //! Each response is the resulting status in JSON: `session` (UUID), `seconds` (run time), `connected` (number of
-//! players and observers), `lease` (seconds until the session ends without a connection or renewal), `stopping`,
-//! `streaming`, and `subscribers`. `subscribers` is a list with an object for each player, observer and recorder, or
-//! null if the host does not answer. The members of each object are `kind` (`client`, `browser`, `video player`,
-//! `recorder`, `other`) and `role` (`player`, `observer`). The following members cover the newest five seconds:
-//! `frames_per_second` (complete frames displayed), `latency_p50` and `latency_p99` (seconds from capture to the last
-//! stage that the subscriber reports) and `latency_bound` (their maximum error). Unknown values are null.
+//! players and observers), `lease` (seconds until the session ends if no client is connected and the portal does not
+//! renew the lease), `stopping`, `streaming`, and `subscribers`. `subscribers` is a list with an object for each
+//! player, observer and recorder, or null if the host does not answer. The members of each object are `kind` (`client`,
+//! `browser`, `video player`, `recorder`, `other`) and `role` (`player`, `observer`). The following members cover the
+//! newest five seconds: `frames_per_second` (complete frames displayed), `latency_p50` and `latency_p99` (seconds from
+//! capture to the last stage that the subscriber reports) and `latency_bound` (their maximum error). Unknown values are
+//! null.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

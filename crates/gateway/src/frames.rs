@@ -22,9 +22,7 @@ pub(crate) struct Frames(VecDeque<Vec<u8>>);
 /// The times at which the encoder output a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Encoding {
-    /// Its first slice.
     pub(crate) first_slice: Instant,
-    /// Its last slice.
     pub(crate) last_slice: Instant,
 }
 

@@ -37,7 +37,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// same domain from setting the cookie.
 const COOKIE: &str = "__Host-openuvr-";
 
-/// Answers a request.
 pub(crate) async fn answer(
     shared: Arc<Shared>,
     endpoints: Endpoints,
@@ -69,8 +68,8 @@ fn codecs(shared: &Shared) -> serde_json::Value {
     codecs.map(|codec| codec.encoding_name()).collect()
 }
 
-/// The page's origin, if the request comes from this host's page. A page of another site must not act for its visitor.
-/// The valid origins are `https://` with the name in the request, and the configured origins.
+/// The page's origin, if the request comes from this host's page. Pages of other sites must not send requests with the
+/// visitor's cookie. The valid origins are `https://` with the name in the request, and the configured origins.
 fn own_origin(shared: &Shared, headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
     let host = headers

@@ -38,7 +38,7 @@ pub struct Status {
     pub age: Duration,
     /// Number of players and observers.
     pub connected: usize,
-    /// Time until the session ends without a connection or renewal.
+    /// Time until the session ends if no client is connected and the portal does not renew the lease.
     pub left: Duration,
     /// Whether the portal has requested the session's end.
     pub stopped: bool,

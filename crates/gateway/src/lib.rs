@@ -85,7 +85,7 @@ pub use self::tls::Certificate;
 use self::tls::Tls;
 pub use self::tls_error::TlsError;
 
-/// Default port of the page (TCP) and of media (UDP): the one after the native clients' port.
+/// Default port of the page (TCP) and of media (UDP): the port after the native clients' port.
 pub const PORT: u16 = openuvr_runtime::PORT + 1;
 
 /// Kernel socket buffer in each direction: two key frames of 1080p (guess).
@@ -155,7 +155,7 @@ impl RateControl {
 }
 
 impl Setup {
-    /// Names at which browsers may reach the page, in addition to those of the machine.
+    /// Names at which browsers may reach the page, in addition to the machine's names.
     fn names(&self) -> Vec<String> {
         let origins = self.origins.iter().map(|origin| origin.host().to_owned());
         let addresses = self

@@ -1,5 +1,5 @@
-//! Log-in: a browser proves possession of the key under which its device is stored, and gets a token that is valid at
-//! most until the gateway stops. The key was generated in the browser and is not extractable.
+//! Log-in: a browser proves possession of the key under which its device is stored, and gets a token. The token is
+//! valid at most until the gateway stops. The key was generated in the browser and is not extractable.
 //!
 //! ```text
 //! browser                                          gateway                          host
@@ -165,7 +165,6 @@ impl Logins {
         Some(to_hex(&token))
     }
 
-    /// The visitor with this token.
     pub(crate) fn visitor(&self, token: &str) -> Option<Visitor> {
         self.tokens.visitor(&from_hex(token)?).cloned()
     }

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-/// The addresses of this machine's interfaces that usually do not change: IPv4 addresses except for link-local and
-/// loopback addresses, and unique local IPv6 addresses (RFC 4193).
+/// The addresses of this machine that usually do not change: IPv4 addresses except for link-local and loopback
+/// addresses, and unique local IPv6 addresses (RFC 4193).
 pub(crate) fn own_addresses() -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     let addresses = all.into_iter().map(|interface| interface.ip());

@@ -1,5 +1,6 @@
-//! Pairing of a client that shows a PIN, such as a Moonlight client. A player enters the PIN on the page. The service that
-//! such a client contacted implements [`PinEntry`]; the gateway only carries requests and results between the two.
+//! Pairing of a client that shows a PIN, such as a Moonlight client. A player enters the PIN on the page. The service
+//! of such a client implements [`PinEntry`]. The gateway only carries requests and results between the page and this
+//! service.
 
 use std::net::IpAddr;
 

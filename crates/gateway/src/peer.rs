@@ -67,7 +67,6 @@ pub const CONTROL_CHANNEL: &str = "control";
 /// The ordered, reliable data channel, with JSON and messages of `proto::control::negotiate`.
 pub const NOTICE_CHANNEL: &str = "told";
 
-/// An event of the connection.
 #[derive(Debug)]
 pub(crate) enum PeerEvent {
     /// Media can flow.
@@ -93,7 +92,6 @@ pub(crate) enum PeerEvent {
     Estimate(Bitrate),
 }
 
-/// A connection.
 pub(crate) struct Peer {
     state: Mutex<State>,
     sockets: Arc<MediaSockets>,
@@ -140,7 +138,6 @@ impl Sources {
     }
 }
 
-/// Traffic of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traffic {
     /// Datagrams sent.
@@ -405,7 +402,6 @@ impl Peer {
         self.lock().traffic
     }
 
-    /// Closes the connection.
     pub(crate) fn close(&self) {
         self.with(|state| {
             let _ = state.rtc.close();

@@ -15,7 +15,7 @@ use stun_proto::types::message::{
 };
 
 /// Delay between the end of a transaction and the next one. The transactions keep NAT bindings alive. (RFC 8445 section
-/// 11 has Tr of 15 s. RFC 4787 requires bindings to last 120 s, but some NATs drop them after 30 s.)
+/// 11 sets Tr to 15 s. RFC 4787 requires bindings to last 120 s, but some NATs drop them after 30 s.)
 pub(crate) const RESTART_DELAY: Duration = Duration::from_secs(15);
 
 /// Initial retransmission timeout, doubled for each retransmission (RTO, RFC 8489 section 6.2.1).

@@ -32,7 +32,6 @@ const PER_DEVICE: usize = 4;
 pub(crate) struct Endpoints {
     /// The browser's address.
     pub(crate) remote: SocketAddr,
-    /// The local address.
     pub(crate) local: SocketAddr,
     /// Whether a reverse proxy forwarded the request: a configured proxy, or any proxy that added `X-Forwarded-For` or
     /// `Forwarded`.
@@ -83,7 +82,6 @@ pub(crate) struct Shared {
     pub(crate) host: Arc<dyn GatewayHost>,
     /// Name of the host.
     pub(crate) name: String,
-    /// ICE servers for browsers.
     pub(crate) ice_servers: Vec<IceServer>,
     /// The portal's lease, if this host runs a portal session.
     pub(crate) lease: Option<Arc<Lease>>,
@@ -211,7 +209,6 @@ impl Shared {
         peers.open.iter().filter_map(|peer| peer.estimate()).min()
     }
 
-    /// Handles a datagram.
     pub(crate) fn datagram(&self, source: SocketAddr, datagram: &[u8]) {
         let source = SocketAddr::new(source.ip().to_canonical(), source.port());
         if self.addresses.receive(source, datagram) {

@@ -46,14 +46,12 @@ impl Tokens {
         self.0.push_back((token, visitor));
     }
 
-    /// The visitor with this token.
     pub(crate) fn visitor(&self, token: &[u8; TOKEN]) -> Option<&Visitor> {
         let same = |other: &[u8; TOKEN]| verify_slices_are_equal(other, token).is_ok();
         let found = self.0.iter().find(|(other, _)| same(other));
         found.map(|(_, visitor)| visitor)
     }
 
-    /// Whether this device has a token.
     pub(crate) fn has(&self, device: &PublicKey) -> bool {
         (self.0.iter()).any(|(_, visitor)| visitor.device == *device)
     }

@@ -75,7 +75,6 @@ impl Updates {
         }
     }
 
-    /// Takes all pending updates.
     pub(crate) fn take(&self) -> PendingUpdates {
         std::mem::take(&mut *self.lock())
     }

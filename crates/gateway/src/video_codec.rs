@@ -13,7 +13,6 @@ pub(crate) fn first_video(sdp: &str) -> &str {
     &video[..end]
 }
 
-/// A codec.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum VideoCodec {
     /// H.264 in packetization mode 1 (RFC 6184).

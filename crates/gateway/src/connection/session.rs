@@ -34,7 +34,8 @@ use crate::visitor::Visitor;
 /// Interval of clock synchronization with the page.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same interval while keys are held, because the host stops key repeat after 100 ms without a message.
+/// Interval of clock synchronization while keys are held. It is short, because the host stops key repeat after 100 ms
+/// without a message.
 const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 
 /// Time after which a page that sends no messages is disconnected.
@@ -474,7 +475,7 @@ impl Session {
             return self.updates.ended().map(|reason| ended(reason).to_owned());
         }
         let waiting = self.updates.take();
-        // A role that was requested was already sent as the reply to the request.
+        // A requested role was already sent in the reply to its request.
         if let Some((role, observer_reason)) = waiting.role
             && (role, observer_reason) != self.role
         {

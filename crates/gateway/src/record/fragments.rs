@@ -1,12 +1,12 @@
-//! Assembles frames and sound into fragments of a file, with presentation times and durations. Independent of clock and
-//! file.
+//! Assembles frames and sound into fragments of a file, with presentation times and durations. This module uses neither
+//! a clock nor a file.
 //!
 //! Frames are placed on a grid of the stream's highest rate (`FrameSlots`), because capture times jitter. Some
 //! programs, such as ffmpeg when it decodes, assume a constant frame rate and warn about two frames in one slot.
 //!
-//! A frame lasts until the next one, so the newest frame is pending until then. After a second, it is written anyway,
-//! because the picture may not change for a long time. Sound is timed by counting samples. When count and capture time
-//! diverge (loss or clock drift), sound moves to its capture time.
+//! A frame's duration is known only when the next frame arrives, so the newest frame stays pending until then. After a
+//! second, it is written anyway, because the picture may not change for a long time. Sound is timed by counting
+//! samples. If loss or clock drift separates this count from the capture time, the sound moves to its capture time.
 
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ struct PendingFrame {
 const SLOTS: u32 = 50;
 
 /// Maximum distance in ticks between a slot and the capture time: 12 ms, which is half of a slot plus the usual jitter
-/// (EBU R37 allows sound 40 ms).
+/// (EBU R37 allows 40 ms between picture and sound).
 const MAX_OFFSET: u64 = VIDEO_RATE as u64 * 12 / 1000;
 
 /// Each frame changes the phase estimate by this fraction of its deviation: 1 / `PHASE_SHARE` (guess).
@@ -91,8 +91,8 @@ impl FrameSlots {
         }
     }
 
-    /// The time for a frame that was captured at `captured`: `earliest` or later. If there is no free slot nearby (a
-    /// burst of frames), the frame keeps its capture time.
+    /// The time for a frame that was captured at `captured`; never before `earliest`. If no free slot is nearby, as in
+    /// a burst of frames, the frame keeps its capture time.
     fn place(&mut self, captured: u64, earliest: u64) -> u64 {
         let exact = captured.max(earliest);
         if self.per_second == 0 {
@@ -214,8 +214,8 @@ impl Fragments {
         if now.0.saturating_sub(newest.captured.0) < MAX_PENDING {
             return;
         }
-        // The frame gets half a second here, but has been shown for at least `MAX_PENDING`, so no later frame begins
-        // before the end of this one.
+        // The frame gets a duration of half a second. The next frame begins later, because this one has been shown for
+        // at least `MAX_PENDING`.
         let shown = u64::from(VIDEO_RATE) / 2;
         let until = newest.at + shown;
         self.settle(until);

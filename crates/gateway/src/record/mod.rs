@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The file is a fragmented MP4 (ISO/IEC 14496-12 section 8.8), which is playable up to its last fragment even if the
-//! program is killed. H.264 keeps its parameter sets in the stream, so that the picture size may change within a file. The
-//! first sets are also in the sample entry, which is `avc1` (ISO/IEC 14496-15). The entry for streams with changing sets
-//! would be `avc3`, but VLC 3 shows no picture with it. All tested players accept changed sets in `avc1`.
+//! program is killed. The parameter sets of H.264 stay in the stream, so that the picture size can change within a
+//! file. The first sets are also in the sample entry, which is `avc1` (ISO/IEC 14496-15). The entry for streams with
+//! changing sets would be `avc3`, but VLC 3 shows no picture with it. All tested players accept changed sets in `avc1`.
 //!
 //! Only the writer waits for the disk. The queue to the writer is bounded in memory. When it is full, frames are
 //! dropped until the next key frame, which is requested when there is room.
@@ -103,7 +103,6 @@ struct Shared {
     followed: Mutex<Option<RecordedHost>>,
 }
 
-/// The recorded host.
 struct RecordedHost {
     host: Arc<dyn GatewayHost>,
     id: SubscriberId,

@@ -98,7 +98,7 @@ impl Writer {
                 return;
             }
             if self.whole == 0 && !self.made {
-                // This fails for a pipe, which has no length.
+                // The call fails for a pipe, which has no length.
                 let _ = self.file.set_len(0);
             }
             match self.file.write_all(&bytes) {

@@ -35,7 +35,7 @@ impl UdpPair {
         for _ in 0..PORT_ATTEMPTS {
             let first = UdpSocket::bind(with_port(at, 0))?;
             let port = first.local_addr()?.port();
-            // The partner of an even port is the next higher port, and that of an odd port the next lower one.
+            // An even port is paired with the next higher port, and an odd port with the next lower one.
             match UdpSocket::bind(with_port(at, port ^ 1)) {
                 Ok(second) => {
                     let (rtp, rtcp) = match port % 2 {
@@ -152,7 +152,6 @@ impl Outlet {
         }
     }
 
-    /// Sends an RTCP packet.
     pub(super) fn rtcp(&self, packet: &[u8]) -> SendOutcome {
         match self {
             Outlet::Udp(pair) => datagram(&pair.rtcp, packet),

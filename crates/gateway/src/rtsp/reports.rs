@@ -55,7 +55,8 @@ fn feedback_of(block: &ReportBlock<'_>, now: u64) -> PlayerFeedback {
     #[expect(clippy::cast_possible_truncation, reason = "the middle bits are used")]
     let here = (now >> 16) as u32;
     let way = here.wrapping_sub(sent).wrapping_sub(waited);
-    // Values in the upper half of the range are negative times, which occur because the player's clock differs.
+    // Values in the upper half of the range are negative times, which occur if the player's clock runs faster than the
+    // host's.
     let round_trip = (sent != 0 && way < 1 << 31)
         .then(|| Duration::from_nanos(u64::from(way) * 1_000_000_000 / 65_536));
     PlayerFeedback::Report {

@@ -310,7 +310,7 @@ fn shares_channel(one: Transport, other: Transport) -> bool {
     };
     match (channels(one), channels(other)) {
         (Some(one), Some(other)) => one.iter().any(|channel| other.contains(channel)),
-        // Both tracks may use UDP. One over UDP and the other interleaved is not allowed, because packet loss would
+        // Both tracks may use UDP. A UDP track and an interleaved track cannot be combined, because packet loss would
         // affect only one of them.
         (None, None) => false,
         _ => true,

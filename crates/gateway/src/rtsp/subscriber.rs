@@ -77,7 +77,6 @@ pub(super) struct Slices {
 struct OpenFrame {
     frame: FrameId,
     captured: Instant,
-    /// A key frame.
     key: bool,
     departure: Departure,
     gone: bool,

@@ -1,6 +1,7 @@
 //! The `Transport` header (RFC 2326 section 12.39): the transport that a player requests.
 //!
-//! It is parsed here because the library's parser of this header panics at unbalanced quotation marks (rtsp-types 0.1.3).
+//! The header is parsed here, because the library's parser of this header panics at unbalanced quotation marks
+//! (rtsp-types 0.1.3).
 
 /// Transport of one track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

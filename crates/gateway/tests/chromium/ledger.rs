@@ -14,7 +14,6 @@ use openuvr_runtime::host::{Notice, Notices};
 /// The reports so far.
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// Subscribers with role and rendition.
     pub(super) subscribers: HashMap<SubscriberId, (Role, String, RenditionId)>,
     /// Results of each frame, including duplicates.
     pub(super) records: HashMap<SubscriberId, BTreeMap<u32, Vec<Outcome>>>,

@@ -105,7 +105,7 @@ fn garbage_on_every_port_harms_no_connection() {
         let _ = secure.read_to_end(&mut answer);
         answer
     });
-    // This may take the gateway's request timeout of 10 s, during which the browser must send messages.
+    // The answer may take the gateway's request timeout of 10 s, during which the browser must send messages.
     while !answer.is_finished() {
         plays_on(&mut remote);
     }

@@ -368,7 +368,6 @@ impl Remote {
         self.drain(&mut Vec::new());
     }
 
-    /// Requests a key frame.
     pub(crate) fn wants_key_frame(&mut self, kind: KeyframeRequestKind) {
         self.early.clear();
         let mut api = self.rtc.direct_api();

@@ -114,7 +114,6 @@ impl Player {
         }
     }
 
-    /// Sends a packet in a channel.
     pub(crate) fn send(&mut self, channel: u8, packet: &[u8]) {
         let [high, low] = u16::try_from(packet.len()).unwrap().to_be_bytes();
         self.stream.write_all(&[b'$', channel, high, low]).unwrap();

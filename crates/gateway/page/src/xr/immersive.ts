@@ -85,7 +85,7 @@ export class Immersive {
   private async start() {
     const painter = this.painter();
     if (!painter || !navigator.xr) throw new Error("this browser has no WebGL 2");
-    // This is the first step, because the user activation expires.
+    // The session is requested first, because the user activation expires.
     const session = await navigator.xr.requestSession("immersive-vr");
     session.addEventListener("end", () => this.ended(session));
     session.addEventListener("visibilitychange", () => {
