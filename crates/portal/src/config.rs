@@ -21,7 +21,6 @@ pub(crate) struct Config {
     /// The configuration file; `None` without one.
     #[serde(skip)]
     pub(crate) file: Option<PathBuf>,
-    /// The listening address.
     pub(crate) listen: SocketAddr,
     /// Data folder: database, running sessions, saves.
     pub(crate) data: PathBuf,
@@ -345,7 +344,7 @@ impl Config {
         command
     }
 
-    /// The warning that browsers on other machines reach the page, but no session.
+    /// The warning that browsers on other machines can reach the page, but no session; `None` if they can reach both.
     pub(crate) fn unreachable_sessions(&self) -> Option<String> {
         let sessions = self.local.listen;
         let unreachable = self.launcher == crate::launch::local::NAME && sessions.is_loopback();

@@ -144,7 +144,7 @@ pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, 
 }
 
 /// Creates a TLS configuration. `resolver` selects the certificate. If `more` is not empty, the ALPN protocols are HTTP
-/// and those in `more`.
+/// and the protocols in `more`.
 ///
 /// # Errors
 /// Returns an error if TLS cannot be set up.

@@ -25,7 +25,7 @@ function group(of: Subscribers): string {
     known.push(`${millis(of.latency_p50)}\u00a0(p50)`, `${millis(of.latency_p99)}\u00a0(p99)`);
     if (of.latency_bound !== null) known.push(`±${millis(of.latency_bound)}`);
   }
-  // If there are several subscribers, each value is that of the worst subscriber.
+  // If there are several subscribers, each value is the worst subscriber's.
   if (of.count > 1 && known.length > 0) known[0] = `at worst ${known[0]}`;
   return parts.concat(known.length > 0 ? known : ["frames/s and latency unknown"]).join(", ");
 }

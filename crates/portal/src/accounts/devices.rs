@@ -19,7 +19,7 @@ const KEY: &str = "devices";
 /// How long a browser stays known after a log-in, in seconds: half a year (a guess).
 pub(crate) const LIFE: u32 = 180 * 24 * 3600;
 
-/// Maximum number of accounts per browser: those of a family (a guess).
+/// Maximum number of accounts per browser: enough for a family (a guess).
 const ACCOUNTS: usize = 4;
 
 /// Length in characters of an entry's id and of its MAC: 128 and 256 bits.

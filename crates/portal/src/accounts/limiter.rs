@@ -4,8 +4,8 @@
 //! pending attempts would exceed the limit. Therefore, concurrent guesses gain nothing, and concurrent correct attempts
 //! all succeed.
 //!
-//! An attempt of an unknown client counts in three counters: that of the account and the network together, that of the
-//! network, and that of the account. A browser that logged in to the account before ([`super::Devices`]) has its own
+//! An attempt of an unknown client counts in three counters: one for the account and the network together, one for the
+//! network, and one for the account. A browser that logged in to the account before ([`super::Devices`]) has its own
 //! counter. The limit per account does not apply to a network from which the account logged in before. Guessing
 //! therefore locks out only other unknown clients. Names without an account are counted in the same way, so that they
 //! cannot be distinguished from accounts.
@@ -75,7 +75,6 @@ pub(crate) enum Admission {
     Refused(Duration),
 }
 
-/// Result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AttemptResult {
     Correct,
@@ -323,7 +322,7 @@ mod tests {
             assert!(wrong(&mut limiter, &here, now));
         }
         assert_eq!(limiter.start(&here, now), Admission::Refused(EXPIRY));
-        // This does not lock out the user on another network.
+        // The wrong passwords do not lock out the user on another network.
         assert!(wrong(&mut limiter, &there, now));
         assert!(wrong(&mut limiter, &here, now + EXPIRY));
     }

@@ -44,7 +44,7 @@ impl LoginAttempts {
     ) -> Result<LoginAttempt, AttemptRefused> {
         let until = tokio::time::Instant::now() + TIMEOUT;
         loop {
-            // This is registered before the check, so that no notification is missed.
+            // The wait is registered before the check, so that no notification is missed.
             let ended = self.ended.notified();
             let admission = self.lock().start(&source, Instant::now());
             match admission {

@@ -16,7 +16,6 @@ use crate::tls::{CurrentCertificate, TlsError};
 /// The ALPN protocol of a validation (RFC 8737, section 6.2).
 pub(super) const PROTOCOL: &[u8] = b"acme-tls/1";
 
-/// The certificates.
 #[derive(Debug)]
 pub(super) struct Certificates {
     newest: CurrentCertificate,
@@ -35,7 +34,6 @@ impl Certificates {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the newest certificate.
     pub(super) fn show(&self, newest: CertifiedKey) {
         self.newest.take(newest);
     }

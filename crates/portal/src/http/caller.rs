@@ -29,7 +29,6 @@ pub(crate) struct Caller {
 /// A user who is an operator.
 pub(crate) struct Operator;
 
-/// Address of the client.
 pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
 impl FromRequestParts<Arc<App>> for Caller {

@@ -29,7 +29,6 @@ struct EvictionLimits {
 /// The number of a connection, in order of arrival.
 type Number = u64;
 
-/// The pool.
 pub(super) struct ConnectionPool {
     /// The maximum numbers of connections: in total (`all`) and per network (`each`).
     all: usize,
@@ -45,7 +44,6 @@ struct PoolState {
     by: HashMap<Network, NetworkConnections>,
 }
 
-/// Connections of one network.
 #[derive(Default)]
 struct NetworkConnections {
     unauthenticated: BTreeMap<Number, Arc<Notify>>,
@@ -135,7 +133,6 @@ impl ConnectionPool {
 }
 
 impl PoolState {
-    /// The network with the most unauthenticated connections.
     fn most_unauthenticated(&self) -> Option<Network> {
         let most = self
             .by

@@ -15,7 +15,6 @@ use super::app::App;
 use super::caller::{CSRF, cookie_name};
 use super::{body, events, headers, metrics, pages, play};
 
-/// All routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let (router, api) = routes();
     let description = Arc::new(describe(api, app.secure));

@@ -35,8 +35,8 @@ const BACKLOG: u32 = 4096;
 /// Descriptors reserved for everything else: the database, sessions, the engine; a guess.
 const RESERVED_DESCRIPTORS: usize = 256;
 
-/// Timeout in milliseconds for the acknowledgement of sent data (RFC 5482); a guess. It also closes connections to
-/// peers that read nothing and to machines that have disappeared.
+/// Timeout in milliseconds for the acknowledgement of sent data (RFC 5482); a guess. The timeout also closes
+/// connections to peers that read nothing and to machines that have disappeared.
 const SEND_TIMEOUT: u32 = 30_000;
 
 /// Minimum interval between log messages about refused connections.

@@ -63,7 +63,7 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// Creates a client that trusts the system's authorities, and those in the PEM file `ca`.
+    /// Creates a client that trusts the system's authorities, and the authorities in the PEM file `ca`.
     pub(super) fn new(ca: Option<&Path>) -> Result<Http, TrustError> {
         let mut roots = RootCertStore::empty();
         // Unreadable certificates are skipped. Browsers skip them, too.

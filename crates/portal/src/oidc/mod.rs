@@ -36,8 +36,8 @@ pub(crate) use self::settings::OidcSection;
 /// again.
 const CACHE_TIME: Duration = Duration::from_secs(3600);
 
-/// After the metadata could not be fetched, no other attempt is made for this time; a guess. Meanwhile, log-ins use
-/// older metadata; without any, they fail.
+/// Time after a failed fetch of the metadata during which no other attempt is made; a guess. Meanwhile, log-ins use
+/// older metadata, or fail if there is none.
 const FAILURE_CACHE_TIME: Duration = Duration::from_secs(5);
 
 /// A token that does not match the cached keys causes a new fetch only if the keys are at least this old.

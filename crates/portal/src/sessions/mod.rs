@@ -87,7 +87,7 @@ pub(crate) struct Sessions {
     ice_file: Option<std::path::PathBuf>,
     registry: Registry,
     /// Serializes the starts in this portal. Otherwise, two concurrent starts could both pass the limit check. A stop
-    /// also waits if the engine has not reported the session yet.
+    /// also takes this lock if the engine has not reported the session yet.
     starts: tokio::sync::Mutex<()>,
 }
 
@@ -219,10 +219,10 @@ impl Sessions {
         }
     }
 
-    /// Ends a session.
     pub(crate) async fn stop(&self, session: SessionId) -> Result<(), LaunchError> {
         let unreported = |of: SessionState| of.observed.engine_ref.is_empty();
-        // The engine may still be accepting the session, and would then not know it.
+        // While the engine is still accepting the session, it does not know the session, and a stop would have no
+        // effect.
         let _turn = match self.registry.of(session).is_some_and(unreported) {
             true => Some(self.starts.lock().await),
             false => None,
@@ -268,8 +268,8 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions. Returns when they have ended, after twice the grace period, or when the engine does not
-    /// respond.
+    /// Ends all sessions. Returns when all have ended, at the latest after twice the grace period, or as soon as the
+    /// engine does not respond.
     pub(crate) async fn end_all(&self) {
         let grace = Duration::from_secs(self.limits.grace);
         let until = Instant::now() + 2 * grace;
@@ -339,7 +339,6 @@ impl Sessions {
         self.registry.visible_to(&user.name)
     }
 
-    /// All sessions.
     pub(crate) fn all(&self) -> Vec<SessionState> {
         self.registry.all()
     }
@@ -543,8 +542,8 @@ impl Sessions {
         }
     }
 
-    /// Renews a session's lease, or stops the session if its account has been removed or disabled: by another program,
-    /// or while the engine did not respond.
+    /// Renews a session's lease. Stops the session instead if its account has been removed or disabled by another
+    /// program, or while the engine did not respond.
     async fn renew_of(&self, session: SessionId, user: &str, endpoint: &Endpoint) {
         if let Ok(None) = self.store.user(user).await {
             warn!(%session, user, "stopping a session whose account does not exist");

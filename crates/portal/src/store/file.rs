@@ -76,8 +76,8 @@ impl DatabaseFile {
         })
     }
 
-    /// Removes a file that [`prepare`](Self::prepare) has created, and to which SQLite could not write. Otherwise, the
-    /// next start would refuse the empty file.
+    /// Removes a file that [`prepare`](Self::prepare) has created if SQLite could not write to it. Otherwise, the next
+    /// start would refuse the empty file.
     pub(super) fn remove_if_empty(&self) {
         if fs::metadata(&self.path).is_ok_and(|of| of.len() == 0) {
             let _ = fs::remove_file(&self.path);

@@ -9,11 +9,8 @@ use crate::launch::SessionId;
 /// A session in the history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PastSession {
-    /// The session's identifier.
     pub(crate) session: String,
-    /// The session's owner.
     pub(crate) user: String,
-    /// The session's application.
     pub(crate) application: String,
     /// Time of the request in seconds since 1970.
     pub(crate) launched: i64,

@@ -70,8 +70,8 @@ impl Store {
         Ok(())
     }
 
-    /// The log-in with this token, if it is valid. A log-in that was checked while an operator disabled the account may
-    /// exist, but is invalid.
+    /// The log-in with this token, if it is valid. If an operator disables the account while the password is being
+    /// checked, the log-in may exist, but is invalid.
     pub(crate) async fn login(&self, token: &str) -> Result<Option<Login>, StoreError> {
         let now = now();
         let row = sqlx::query(

@@ -117,7 +117,6 @@ pub(crate) struct Store {
     at: String,
 }
 
-/// Location of the database.
 #[derive(Clone, Debug)]
 pub(crate) enum DatabaseLocation<'a> {
     /// SQLite, in this file.
@@ -225,7 +224,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// The URL of a database file, whose folder must exist. Bytes that have a meaning in a URL are percent-encoded, and the
-/// folder's path is canonical. Otherwise, SQLite would open another file than the one that the portal has prepared.
+/// folder's path is canonical. Otherwise, SQLite would open a different file from the one that the portal has prepared.
 fn url_of(path: &Path) -> Result<String, StoreError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let canonical = folder.canonicalize().map_err(|why| StoreError::Unusable {

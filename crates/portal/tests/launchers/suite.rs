@@ -31,8 +31,8 @@ pub(crate) trait Engine {
     /// Makes the engine and lost nodes available again.
     fn restore(&mut self) {}
 
-    /// Arguments of the session that is lost. They start an application, unless the engine cannot end the application
-    /// of a lost session whose server returns.
+    /// Arguments of the session that is lost. By default, they start an application. An engine overrides them if it
+    /// cannot end the application of a lost session whose server returns.
     fn lost_words(&self) -> &'static [&'static str] {
         &["--application"]
     }

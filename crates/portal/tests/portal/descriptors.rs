@@ -1,5 +1,5 @@
-//! The portal's descriptor limit. The portal raises its own limit, but not that of sessions. When the limit is reached,
-//! the portal waits.
+//! The portal's descriptor limit. The portal raises its own limit, but not the limit of sessions. When the limit is
+//! reached, the portal waits.
 
 use std::fs;
 use std::net::TcpStream;

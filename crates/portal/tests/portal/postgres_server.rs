@@ -9,7 +9,6 @@ use std::sync::{LazyLock, Mutex};
 /// Environment variable that makes all portals of a test program use PostgreSQL.
 const WANTED: &str = "OPENUVR_TEST_DATABASE";
 
-/// The shared server.
 static SHARED: LazyLock<Mutex<Server>> = LazyLock::new(|| Mutex::new(Server::start()));
 
 pub(crate) struct Server {

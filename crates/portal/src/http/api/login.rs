@@ -188,8 +188,9 @@ pub(super) fn device_name(secure: bool) -> &'static str {
     }
 }
 
-/// Logs out. After a log-in through a provider that has a log-out page, the response contains the URL of that page. The
-/// page opens it, because the next person at the browser would otherwise still be logged in at the provider.
+/// Logs out. After a log-in through a provider that has a log-out page, the response contains the URL of the log-out
+/// page. The portal's page opens this URL, because the next person at the browser would otherwise still be logged in at
+/// the provider.
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(

@@ -42,7 +42,7 @@ pub(crate) struct ShareRequest {
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct TicketRequest {
-    /// Whether the client only observes. Clients of other users than the owner can only observe.
+    /// Whether the client only observes. Clients of users other than the owner can only observe.
     #[serde(default)]
     watch: bool,
     /// Public key of the client in base64url. The ticket is then valid for this client only. A ticket without a key is

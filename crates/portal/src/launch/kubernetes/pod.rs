@@ -33,7 +33,6 @@ pub(super) const REFUSED: &str = "openuvr/refused";
 /// Default grace period in seconds; a guess, enough for an application to save.
 const GRACE: i64 = 10;
 
-/// Name of a session's Pod.
 pub(crate) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
@@ -43,7 +42,6 @@ pub(super) fn session(pod: &Pod) -> Option<SessionId> {
     pod.name_any().strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// The Pod of a session.
 pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
     let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     let annotations = [(USER, spec.user.as_str()), (APPLICATION, &spec.application)];

@@ -42,7 +42,7 @@ pub(super) fn publish(session: &mut Pod, first: u16, program: &[String]) {
             ..ContainerPort::default()
         };
         container.ports = Some(vec![udp(first), udp(first.saturating_add(1))]);
-        // The session program uses the last `--listen`, so this one overrides that of `program`.
+        // The session program uses the last `--listen`, so this option overrides an earlier one in `program`.
         let listen = SocketAddr::new(listen_address(program), first);
         let words = container.args.get_or_insert_default();
         words.insert(0, format!("--listen={listen}"));

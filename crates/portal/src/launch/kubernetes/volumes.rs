@@ -1,5 +1,5 @@
-//! The volumes of a session's Pod. The session can write only to them, because the root of its container is read-only,
-//! unless the application's entry in the catalogue requests a writable root.
+//! The volumes of a session's Pod. The root of the session's container is read-only, so the session can write only to
+//! these volumes. The exception is an application whose entry in the catalogue requests a writable root.
 //!
 //! - `/tmp` has the session's own folder with the application's home and temporary files, the sockets of display and sound
 //!   server, and the runtime folder (`XDG_RUNTIME_DIR`). A runtime folder must belong to the user, but volumes belong to

@@ -1,5 +1,5 @@
-//! Selects the environment variables that a session inherits. It is an allow list, because the portal's environment may
-//! contain passwords, tokens and internal addresses.
+//! Selects the environment variables that a session inherits. The selection is an allow list, because the portal's
+//! environment may contain passwords, tokens and internal addresses.
 
 use std::ffi::OsString;
 

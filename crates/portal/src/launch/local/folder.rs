@@ -258,7 +258,6 @@ impl Folder {
         self.write("end.json", end)
     }
 
-    /// Removes the folder.
     pub(super) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),

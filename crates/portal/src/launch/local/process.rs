@@ -83,7 +83,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
-            // This fails if the process has just ended.
+            // The call fails if the process has just ended.
             let _ = kill_process_group(pid, signal);
         }
     }

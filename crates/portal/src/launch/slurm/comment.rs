@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::launch::LaunchSpec;
 
-/// A job's comment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Comment {
     /// Owner and application.

@@ -28,7 +28,6 @@ pub(crate) struct Job {
     ended: Option<SystemTime>,
 }
 
-/// Name of a session's job.
 pub(super) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }

@@ -28,19 +28,16 @@ impl Logs {
         }
     }
 
-    /// Path of a session's log.
     pub(super) fn path(&self, session: SessionId) -> PathBuf {
         self.folder.join(format!("ouvr-{session}.log"))
     }
 
-    /// The end of a session's log.
     pub(super) fn tail(&self, session: SessionId) -> Result<Option<String>, LaunchError> {
         let path = self.path(session);
         tail_of_file(&path)
             .map_err(|why| LaunchError::Unavailable(format!("{}: {why}", path.display())))
     }
 
-    /// Removes a session's log.
     pub(super) fn remove(&self, session: SessionId) {
         let path = self.path(session);
         if let Err(why) = fs::remove_file(&path)

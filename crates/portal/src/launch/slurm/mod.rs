@@ -129,7 +129,7 @@ impl Launcher for Slurm {
                 let logs = Arc::clone(logs);
                 tokio::task::spawn_blocking(move || logs.remove(session));
             }
-            // The portal remembers this itself, because the comment of an ended job cannot be changed.
+            // The launcher itself remembers the forgotten jobs, because the comment of an ended job cannot be changed.
             self.shared
                 .remember(&self.shared.forgotten, job.number, ())
                 .await;
@@ -193,7 +193,7 @@ impl Shared {
         Ok(jobs)
     }
 
-    /// The session's newest job that is not forgotten. If all its jobs are forgotten, the newest of them.
+    /// The session's newest job that is not forgotten, or its newest job if all are forgotten.
     async fn find(&self, session: SessionId) -> Result<Option<Job>, LaunchError> {
         let jobs = self.jobs().await?;
         let of = jobs.into_iter().filter(|job| job.session == session);
