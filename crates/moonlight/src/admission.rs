@@ -38,11 +38,11 @@ const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// second.
 const PAIRING: Duration = Duration::from_secs(30);
 
-/// Maximum known addresses of one device: phones change their address between networks. If there would be more, the
-/// oldest address is forgotten.
+/// Maximum known addresses of one device: phones change their address between networks. A further address replaces the
+/// oldest one.
 const ADDRESSES_PER_DEVICE: usize = 4;
 
-/// Maximum known addresses of all devices. If there would be more, the oldest address is forgotten.
+/// Maximum known addresses of all devices. A further address replaces the oldest one.
 const MAX_ADDRESSES: usize = 64;
 
 /// The limits. Clones share them.

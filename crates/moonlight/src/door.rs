@@ -64,7 +64,6 @@ pub(crate) struct Door {
     pub(crate) media: (Arc<UdpSocket>, Arc<UdpSocket>),
 }
 
-/// A paired client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PairedClient {
     pub(crate) device: PublicKey,

@@ -37,7 +37,6 @@ pub enum IdentityError {
     Create(#[from] rcgen::Error),
 }
 
-/// The identity.
 #[derive(Debug)]
 pub(crate) struct Identity {
     /// The certificate in PEM form.

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each client is one subscriber of the host and has its own thread, so the native player never waits for a Moonlight
-//! client. There is no async runtime, because a TCP connection has one request and there are few clients.
+//! client. There is no async runtime, because a TCP connection carries one request and there are few clients.
 //!
 //! The protocol was learned from public sources. `docs/moonlight.md` lists these sources and the supported parts of the
 //! protocol.

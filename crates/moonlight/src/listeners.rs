@@ -31,13 +31,12 @@ const SIGNALLING: u8 = 40 << 2;
 /// Kernel buffer for datagrams: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// Time limit of a connection. An answer that follows the wait for a PIN has half of it. Clients need a second.
+/// Time limit of a connection. An answer after the wait for a PIN has half of this time. Clients need a second.
 const LIFETIME: Duration = Duration::from_secs(10);
 
 /// Interval at which a waiting thread checks whether the Moonlight server stops.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// All sockets.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) http: TcpListener,

@@ -16,7 +16,6 @@ pub struct OfferedApplication {
     pub icon: Option<PathBuf>,
 }
 
-/// An application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Application {
     /// Its number, which stays the same when the host restarts.

@@ -22,7 +22,7 @@ use crate::feedback::Repair;
 use crate::input::Translator;
 use crate::session::Session;
 
-/// Maximum input events that the host has not accepted yet: one second of a 1000 Hz mouse. Beyond it, the events are
+/// Maximum input events that the host has not accepted yet: one second of a 1000 Hz mouse. If there are more, they are
 /// discarded, all keys and buttons are released, and the game pads are announced again.
 const MAX_WAITING: usize = 1024;
 
@@ -37,7 +37,6 @@ const LINK_INTERVAL: Duration = Duration::from_millis(250);
 /// Lower bound of the round trips reported to the host, because ENet rounds down to milliseconds.
 const SHORTEST_ROUND_TRIP: Duration = Duration::from_millis(1);
 
-/// A connected client.
 pub(super) struct ConnectedClient {
     pub(super) session: Arc<Session>,
     cipher: ControlCipher,
@@ -45,7 +44,7 @@ pub(super) struct ConnectedClient {
     waiting: VecDeque<InputEvent>,
     /// The client's game pads. The host knows only those that were announced while the client was the player.
     pads: Pads,
-    /// Whether the session has had a subscription. Earlier input was discarded.
+    /// Whether the session has had a subscription. Before that, input is discarded.
     subscribed: bool,
     heard: Instant,
     link_at: Instant,

@@ -113,7 +113,6 @@ fn end_stream(client: &ConnectedClient, peer: PeerID, enet: &mut Host<KnownPeers
     }
 }
 
-/// The connected clients.
 #[derive(Default)]
 struct Clients(HashMap<PeerID, ConnectedClient>);
 
@@ -150,8 +149,8 @@ impl Clients {
             .map(|address| address.ip().to_canonical());
         let session = address.and_then(|address| door.sessions.of_connection(data, address));
         let session = session.filter(|session| session.plays());
-        // A client that lost its connection opens a new connection before the old connection times out. It keeps its
-        // state: otherwise, messages recorded from the old connection could be repeated on the new connection.
+        // A client that lost its connection opens a new connection before the old connection times out. The client's
+        // state is kept: otherwise, messages recorded from the old connection could be repeated on the new connection.
         let is_same = |other: &ConnectedClient| {
             (session.as_ref()).is_some_and(|session| Arc::ptr_eq(&other.session, session))
         };

@@ -1,4 +1,5 @@
-//! Answers to requests. A stranger gets the host's description and may pair; a paired client gets the rest.
+//! Answers to requests. A stranger gets the host's description and may pair. All other requests require a paired
+//! client.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

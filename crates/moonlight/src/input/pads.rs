@@ -29,8 +29,8 @@ const TRIGGERS: u32 = 1 << 6 | 1 << 7;
 /// The ability of a pad to rumble.
 const RUMBLES: u16 = 2;
 
-/// USB vendor and product under which each kind of pad appears. These are pads that games know: those of the Xbox 360,
-/// the PlayStation 4 and the Nintendo Switch.
+/// USB vendor and product under which each kind of pad appears. Games know these pads: they belong to the Xbox 360, the
+/// PlayStation 4 and the Nintendo Switch.
 const XBOX: (u16, u16) = (0x045e, 0x028e);
 const PLAYSTATION: (u16, u16) = (0x054c, 0x09cc);
 const NINTENDO: (u16, u16) = (0x057e, 0x2009);

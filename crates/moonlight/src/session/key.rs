@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A session's AES-128 key. It encrypts RTSP, the control stream, video and sound, each with nonces or initialization
-/// vectors of its own.
+/// A session's AES-128 key. It encrypts RTSP, the control stream, video and sound, each with separate nonces or
+/// initialization vectors.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey([u8; 16]);
 

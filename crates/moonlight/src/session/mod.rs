@@ -228,13 +228,13 @@ impl Session {
         newer
     }
 
-    /// The number of the next message that the host seals in RTSP; `None` after the last.
+    /// The number of the next message that the host seals in RTSP; `None` if no unused number is left.
     #[must_use]
     pub fn next_rtsp(&self) -> Option<u32> {
         next(&self.rtsp_sealed)
     }
 
-    /// The number of the next message that the host seals on the control stream; `None` after the last.
+    /// The number of the next message that the host seals on the control stream; `None` if no unused number is left.
     #[must_use]
     pub fn next_control(&self) -> Option<u32> {
         next(&self.control_sealed)

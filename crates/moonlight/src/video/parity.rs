@@ -1,13 +1,13 @@
-//! Parity of the protocol's forward error correction: a systematic Reed–Solomon code whose parity rows are those of a
-//! Cauchy matrix.
+//! Parity of the protocol's forward error correction: a systematic Reed–Solomon code whose parity rows form a Cauchy
+//! matrix.
 //!
 //! With `p` parity packets, the coefficient of data packet `i` in parity packet `j` is the inverse of `(p + i) xor j`
 //! (`reed_solomon_new` of `nanors`, which Moonlight's clients use). Sound instead has a fixed matrix for four data
 //! packets and two parity packets (`RtpAudioQueue.c` of moonlight-common-c).
 //!
 //! Published crates do not fit. `fec-rs` 0.1 has this matrix, but inverts an n × n matrix to derive the rows of n data
-//! packets. It repeats this for each new combination of the numbers of data packets and parity packets, and with frames
-//! of varying length, new combinations occur all the time. `reed-solomon-erasure` and `reed-solomon-simd` have other
+//! packets. It repeats this for each new combination of the numbers of data packets and parity packets. With frames of
+//! varying length, new combinations occur all the time. `reed-solomon-erasure` and `reed-solomon-simd` have other
 //! matrices.
 
 use super::galois::{add_product, inverse};

@@ -1,7 +1,7 @@
 //! A client from PyPI (`moonlight-python`), which contains the protocol code of Moonlight's own clients, plays from a
 //! real host over real sockets.
 //!
-//! It needs a Python with that package: `python3`, or the program in `OPENUVR_MOONLIGHT_PYTHON`.
+//! The test needs a Python interpreter with this package: `python3`, or the program in `OPENUVR_MOONLIGHT_PYTHON`.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 #[path = "../../../media/tests/skip/mod.rs"]
