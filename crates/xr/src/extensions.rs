@@ -11,7 +11,6 @@ const AUTOMATION: &str = "OPENUVR_XR_AUTOMATION";
 /// The newest supported version of OpenXR.
 pub(crate) const API: xr::Version = xr::Version::new(1, 1, 41);
 
-/// An extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extension {
     CompositionLayerDepth,

@@ -16,7 +16,6 @@ use crate::{debug, failure_report};
 /// Result of an OpenXR function: a success code or an error code.
 pub(crate) type Outcome<T = xr::Result> = Result<T, xr::Result>;
 
-/// Success.
 pub(crate) const DONE: Outcome = Ok(xr::Result::SUCCESS);
 
 /// Maximum number of structures in a `next` chain. This also ends a cyclic chain.

@@ -18,7 +18,6 @@ pub(crate) enum Graphics {
     OpenGl(Box<gl::graphics::Graphics>),
 }
 
-/// The images of a swapchain.
 #[derive(Clone)]
 pub(crate) enum SwapchainImages {
     Vulkan(Arc<vulkan::images::SwapchainImages>),
@@ -180,7 +179,6 @@ impl SwapchainImages {
         }
     }
 
-    /// Number of images.
     pub(crate) fn count(&self) -> usize {
         match self {
             SwapchainImages::Vulkan(swapchain_images) => swapchain_images.handles().len(),

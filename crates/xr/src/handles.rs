@@ -22,10 +22,8 @@ static HANDLES: Mutex<Handles> = Mutex::new(Handles::new());
 
 /// An object that has a handle.
 pub(crate) trait Object: Any + Send + Sync {
-    /// The handle's type.
     type Handle: xr::Handle;
 
-    /// Object type of the handle.
     const KIND: xr::ObjectType;
 
     /// Called when the handle has been destroyed. Calls in progress may still use the object.

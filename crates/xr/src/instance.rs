@@ -51,7 +51,6 @@ pub(crate) trait InstanceSession: Send + Sync {
     fn is_destroyed(&self) -> bool;
 }
 
-/// No session.
 struct NoSession;
 
 impl InstanceSession for NoSession {

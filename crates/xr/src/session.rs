@@ -321,7 +321,6 @@ impl Session {
         (state.should_render || !empty).then_some(state.eye_size)
     }
 
-    /// Sets the per-eye resolution.
     pub(crate) fn set_eye_size(&self, eye: Size) {
         self.state().eye_size = eye;
     }
@@ -515,7 +514,6 @@ impl Object for Session {
 pub(crate) struct Player<'a> {
     pub(crate) session: &'a Session,
     pub(crate) head: HeadState,
-    /// The time.
     pub(crate) at: Instant,
 }
 

@@ -1,8 +1,8 @@
 //! The host in the application's process: clients, the player's poses, and submission of pictures.
 //!
 //! A background thread starts the host. The configuration comes from `openuvr xr`, through the same socket that
-//! `openuvr run` uses, or from a file, for users who use this runtime for all applications. No client can connect
-//! before the host runs. If the host fails, the application continues without clients.
+//! `openuvr run` uses. For users who use this runtime for all applications, the configuration is in a file. No client
+//! can connect before the host runs. If the host fails, the application continues without clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -86,7 +86,6 @@ impl Stream {
         Some(Stream { shared })
     }
 
-    /// The current audience.
     pub(crate) fn audience(&self) -> Audience {
         let clients = lock(&self.shared.clients);
         match () {

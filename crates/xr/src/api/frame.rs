@@ -147,8 +147,8 @@ pub(crate) unsafe extern "system" fn locate_views(
         let at = time(info.display_time)?;
         let head = match capacity {
             0 => session.head(at),
-            // The application will render the picture with these views, even if it locates them for another view
-            // configuration than that of its session.
+            // The application will render the picture with these views, even if it locates them for a view
+            // configuration other than its session's.
             _ => session.head_for_frame(at),
         };
         let player = Player {

@@ -182,8 +182,8 @@ impl Layers<'_> {
             head: self.head,
             at: self.at,
         });
-        // A space without a pose (such as that of an inactive controller) is treated as the origin, so that its layers
-        // stay visible.
+        // A space without a pose (such as the space of an inactive controller) is treated as the origin, so that its
+        // layers stay visible.
         Ok(base.map_or(Pose::IDENTITY, |base| base.pose))
     }
 

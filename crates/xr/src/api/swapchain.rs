@@ -81,7 +81,7 @@ pub(crate) unsafe extern "system" fn images(
         let swapchain_images = &swapchain.images;
         let all: Vec<usize> = (0..swapchain_images.count()).collect();
         // The element size depends on the graphics API, so `put` gets the index and the start of the array. SAFETY: the
-        // application's.
+        // application passes valid pointers.
         unsafe {
             ffi::list(&all, capacity, count, out.cast::<u8>(), |index, _| {
                 swapchain_images.put(*index, out)
@@ -118,9 +118,9 @@ pub(crate) unsafe extern "system" fn wait(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application passes valid pointers.
         unsafe { input(info)? };
-        // The runtime's reads of the image were submitted earlier: with Vulkan, to the same queue as the application's
-        // rendering; with OpenGL, in the private context, for which the application's context then waits on the device.
-        // Therefore, this call does not wait, regardless of the timeout.
+        // This call does not wait, regardless of the timeout, because the device orders the accesses. With Vulkan, the
+        // runtime submitted its reads of the image earlier, to the queue that the application uses for rendering. With
+        // OpenGL, it submitted them in the private context, and the application's context waits for them on the device.
         let mut queue = lock(&swapchain.queue);
         queue.next_to_wait()?;
         queue.mark_waited();

@@ -16,7 +16,6 @@ struct Labels {
     point: Option<CString>,
 }
 
-/// All annotations.
 pub(crate) struct Annotations {
     /// Names by object type and handle.
     names: BTreeMap<(i32, u64), CString>,
@@ -54,7 +53,6 @@ impl Annotations {
         Ok(())
     }
 
-    /// The name of a handle.
     pub(super) fn name(&self, kind: xr::ObjectType, handle: u64) -> Option<CString> {
         self.names.get(&(kind.into_raw(), handle)).cloned()
     }

@@ -20,10 +20,8 @@ use openxr_sys::{self as xr, pfn};
 
 use annotations::Annotations;
 
-/// Severity of a message.
 pub(crate) type Severity = xr::DebugUtilsMessageSeverityFlagsEXT;
 
-/// Type of a message.
 pub(crate) type Kind = xr::DebugUtilsMessageTypeFlagsEXT;
 
 static DEBUG: Mutex<Debug> = Mutex::new(Debug {
@@ -84,7 +82,6 @@ pub(crate) struct Object {
     pub(crate) name: Option<CString>,
 }
 
-/// A message.
 pub(crate) struct Message<'a> {
     pub(crate) severity: Severity,
     pub(crate) kind: Kind,
@@ -229,7 +226,7 @@ pub(crate) fn submit(instance: u64, message: &Message<'_>) {
     send(&of(Some(instance)), message);
 }
 
-/// The messengers of an instance; those of all instances if it is unknown.
+/// The messengers of an instance, or of all instances if the instance is unknown.
 fn of(instance: Option<u64>) -> Vec<Messenger> {
     let debug = debug();
     let its = |messenger: &&Messenger| instance.is_none_or(|its| its == messenger.instance);

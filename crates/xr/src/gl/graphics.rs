@@ -141,7 +141,6 @@ impl Graphics {
         Ok(SwapchainImages::new(*info, textures))
     }
 
-    /// Destroys the textures of a swapchain.
     pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
         let mut inner = lock(&self.inner);
         swapchain_images.mark_destroyed();

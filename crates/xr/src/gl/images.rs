@@ -79,12 +79,10 @@ impl SwapchainImages {
         }
     }
 
-    /// Marks the textures as destroyed.
     pub(super) fn mark_destroyed(&self) {
         self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the textures have been destroyed.
     pub(super) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Relaxed)
     }

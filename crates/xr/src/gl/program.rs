@@ -49,7 +49,7 @@ pub(super) struct Program {
     pub(super) flags: Option<glow::UniformLocation>,
 }
 
-/// The texture unit of images with one layer, and that of images with several layers.
+/// The texture units for images with one layer, and for images with several layers.
 pub(super) const SINGLE: u32 = 0;
 pub(super) const STACK: u32 = 1;
 

@@ -13,11 +13,9 @@ use crate::ffi::Outcome;
 /// Maximum number of action sets of an instance, and of actions of a set (guess: engines have some dozens).
 const MAX_ACTIONS: usize = 1024;
 
-/// An action set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct SetId(u64);
 
-/// An action of a set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ActionId(pub(crate) SetId, u64);
 
@@ -52,7 +50,6 @@ pub(crate) struct Actions {
     suggested: BTreeMap<xr::Path, Vec<(ActionId, xr::Path)>>,
 }
 
-/// Checks the name and the localized name.
 fn check_names(name: &str, localized: &str) -> Outcome<()> {
     match () {
         () if name.is_empty() => Err(xr::Result::ERROR_NAME_INVALID),
@@ -193,7 +190,6 @@ impl Actions {
         found.map_or(Vec::new(), |(_, bindings)| bindings.clone())
     }
 
-    /// The type of an action.
     pub(crate) fn kind(&self, action: ActionId) -> Option<xr::ActionType> {
         self.action(action).ok().map(|action| action.kind)
     }

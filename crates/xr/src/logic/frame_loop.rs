@@ -4,8 +4,8 @@
 //! The runtime paces the application: `xrWaitFrame` returns at the start of a slot, once per period. If a frame is late
 //! by less than a period, the slots keep their phase. After a longer delay, the next slot starts at once and sets the
 //! new phase. A picture is sent as soon as it is ready. If the client reports its display's refresh times, each slot is
-//! assigned to a refresh. The slot starts before the refresh by the time within which 99 of 100 frames reach the
-//! display. The refresh is the predicted display time.
+//! assigned to a refresh, which is the predicted display time. The slot starts so early that 99 of 100 frames reach the
+//! display before this refresh.
 
 use std::time::Duration;
 
@@ -116,7 +116,6 @@ impl FrameLoop {
         Frame { display, period }
     }
 
-    /// Cancels the wait.
     pub(crate) fn cancel_wait(&mut self) {
         self.waited = false;
     }

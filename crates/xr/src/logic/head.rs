@@ -8,7 +8,7 @@ use openuvr_proto::time::Instant;
 
 use super::pose::{Pose, Vector};
 
-/// A head without an update for this long stays at its last pose and counts as untracked (guess: a bad link delays
+/// A head without an update for this long stays at its last pose and counts as untracked (guess: even a bad link delays
 /// updates less).
 const STALE: Duration = Duration::from_millis(330);
 

@@ -66,7 +66,7 @@ pub(crate) struct ActiveSet {
 }
 
 /// The source of a pose action. It stays selected, even while its device is disconnected, until a device with another
-/// interaction profile takes the place of its device.
+/// interaction profile replaces this device.
 #[derive(Clone, PartialEq, Debug)]
 struct SelectedSource {
     user: &'static str,
@@ -184,8 +184,7 @@ impl Input {
         before != self.profiles
     }
 
-    /// Whether this is the selected source of a pose action that is queried without a subaction path. The first source
-    /// in effect is selected, and stays selected as described for [`SelectedSource`].
+    /// Whether this is the selected source of a pose action that is queried without a subaction path.
     fn is_selected_source(
         &mut self,
         action: ActionId,

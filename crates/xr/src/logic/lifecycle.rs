@@ -12,7 +12,6 @@ use openxr_sys as xr;
 
 use crate::ffi::Outcome;
 
-/// Session state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum State {
     Idle,
@@ -113,7 +112,6 @@ impl Lifecycle {
         self.advance();
     }
 
-    /// Sets the audience.
     pub(crate) fn set_audience(&mut self, audience: Audience) {
         self.audience = audience;
         self.advance();

@@ -17,7 +17,6 @@ pub(crate) struct Pose {
 }
 
 impl Pose {
-    /// The identity.
     pub(crate) const IDENTITY: Pose = Pose {
         orientation: Rotation::NONE,
         at: [0.0; 3],

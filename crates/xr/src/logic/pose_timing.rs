@@ -88,8 +88,7 @@ impl PoseTiming {
     /// few samples.
     pub(crate) fn schedule(&self, period: Duration) -> Option<RefreshTiming<Instant>> {
         let (slot, _) = self.slot?;
-        // This is the 10th percentile. The tenth of the frames that locate their views earlier may use the pose of the
-        // previous period.
+        // A tenth of the frames locate their views earlier, and may use the pose of the previous period.
         let located = slot + self.located.percentile(10)?;
         let transit = i64::try_from(self.transit.percentile(99)?.as_nanos()).ok()?;
         Some(RefreshTiming {

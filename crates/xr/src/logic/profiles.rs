@@ -8,7 +8,7 @@ use super::profile_table::{PROFILES_1_0, PROFILES_1_1, Profile};
 /// Components that OpenXR 1.1 added to each hand in all profiles.
 const HAND_1_1: &[&str] = &["input/grip_surface/pose"];
 
-/// The profile for which OpenXR 1.1 has a list of its own, `TOUCH_1_1`.
+/// The profile for which OpenXR 1.1 has a separate list, `TOUCH_1_1`.
 const TOUCH: &str = "oculus/touch_controller";
 const TOUCH_1_1: &[&str] = &[
     "input/grip_surface/pose",
@@ -51,14 +51,12 @@ pub(crate) const USER_PATHS: [&str; 5] = [
 ];
 
 impl Profile {
-    /// The profile with this path.
     pub(crate) fn find(path: &str) -> Option<&'static Profile> {
         let name = path.strip_prefix("/interaction_profiles/")?;
         let mut all = PROFILES_1_0.iter().chain(PROFILES_1_1);
         all.find(|profile| profile.name == name)
     }
 
-    /// Whether the profile requires OpenXR 1.1.
     pub(crate) fn requires_1_1(&self) -> bool {
         PROFILES_1_1.iter().any(|profile| profile.name == self.name)
     }

@@ -13,7 +13,6 @@ use crate::ffi::Outcome;
 /// Height of the origin of `LOCAL` above the floor, in metres (guess: the eyes of a standing person).
 pub(crate) const EYE_HEIGHT: f32 = 1.6;
 
-/// The origin of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The player's space.

@@ -71,7 +71,6 @@ impl Headset {
     }
 }
 
-/// Default field of view.
 pub(crate) fn default_fov() -> xr::Fovf {
     xr::Fovf {
         angle_left: -DEFAULT_HALF_FOV,

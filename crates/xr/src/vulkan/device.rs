@@ -2,7 +2,6 @@
 
 use ash::vk;
 
-/// A device and its queue.
 pub(super) struct Device {
     pub(super) functions: ash::Device,
     pub(super) memory: vk::PhysicalDeviceMemoryProperties,

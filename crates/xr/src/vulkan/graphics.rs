@@ -254,7 +254,6 @@ impl Graphics {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Destroys the images of a swapchain.
     pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
         let closed = self.lock_closed();
         swapchain_images.mark_destroyed();

@@ -129,7 +129,6 @@ impl ImageInfo {
     }
 }
 
-/// The images of a swapchain.
 pub(crate) struct SwapchainImages {
     pub(super) info: ImageInfo,
     pub(super) images: Vec<Owned>,
@@ -155,12 +154,10 @@ impl SwapchainImages {
         self.initialised.swap(true, Ordering::Relaxed)
     }
 
-    /// Marks the images as destroyed.
     pub(super) fn mark_destroyed(&self) {
         self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the images have been destroyed.
     pub(super) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Relaxed)
     }

@@ -274,7 +274,6 @@ fn surface(of: &Arc<SwapchainImages>, layer: u32, shape: Shape) -> Surface<Image
     }
 }
 
-/// The default eyes.
 fn default_eyes() -> [Eye; 2] {
     let all = Headset::of(None).eyes(Pose::IDENTITY, 2);
     [all[0], all[1]]
