@@ -1,4 +1,4 @@
-//! Conversions between OpenXR poses and those of the wire protocol.
+//! Converts between OpenXR poses and the wire protocol's poses.
 
 use openuvr_proto::pose::Pose;
 use openuvr_proto::wire::video::View as WireView;

@@ -238,8 +238,9 @@ impl HeadsetSession {
                 Step::Ended => return Ok(()),
                 Step::Wait => {}
                 Step::Frame(frame) => {
-                    // Poses are sampled for the current time. The host predicts them for the display time of the picture
-                    // that it draws with them. Without a clock of the runtime, the display time of this frame is used.
+                    // Poses are sampled for the current time. The host predicts them for the display time of the
+                    // picture that it draws with them. If the runtime does not provide its current time, the poses are
+                    // sampled for the display time of this frame.
                     let now = self.session.now(frame)?;
                     let _ = samples.try_send(self.sample(frame, now)?);
                     self.upload_pending(shared)?;
@@ -313,7 +314,8 @@ impl HeadsetSession {
     }
 }
 
-/// The receive timeout of the thread that sends samples to the host. After it, the thread checks whether to stop.
+/// The receive timeout of the thread that sends samples to the host. After this time, the thread checks whether to
+/// stop.
 pub const SAMPLE_WAIT: Duration = Duration::from_millis(100);
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

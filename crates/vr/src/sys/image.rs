@@ -66,7 +66,6 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// A depth image.
     pub(super) fn depth(gpu: &Arc<Gpu>, format: vk::Format, size: Size) -> Result<Image, VrError> {
         let info = vk::ImageCreateInfo::default()
             .image_type(vk::ImageType::TYPE_2D)

@@ -16,10 +16,9 @@ use crate::error::VrError;
 /// Maximum number of frames in flight on the device.
 const FRAMES_IN_FLIGHT: usize = 2;
 
-/// The timeout of one wait for the device, in ns. After it, the wait is repeated.
+/// The timeout of one wait for the device, in ns; the wait is then repeated.
 const WAIT: u64 = 1_000_000_000;
 
-/// The frame of one eye.
 pub(crate) struct EyeFrame<'a> {
     pub(crate) target: &'a mut Target,
     pub(crate) draw_calls: Vec<DrawCall>,

@@ -11,13 +11,13 @@ use super::buffer::Buffer;
 use super::gpu::Gpu;
 use crate::error::VrError;
 
-/// Supported formats. With `false`, the byte order is that of packed BGRX; with `true`, red and blue are swapped.
+/// Supported formats. `false` means the byte order of packed BGRX; `true` means that red and blue are swapped.
 const COLOURS: [(vk::Format, bool); 2] = [
     (vk::Format::B8G8R8A8_SRGB, false),
     (vk::Format::R8G8B8A8_SRGB, true),
 ];
 
-/// The timeout of one wait for the device, in ns. After it, the wait is repeated.
+/// The timeout of one wait for the device, in ns; the wait is then repeated.
 const WAIT: u64 = 1_000_000_000;
 
 /// A swapchain for pictures of one size. It is used only on the thread that runs the session's frames.
