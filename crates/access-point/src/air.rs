@@ -155,7 +155,7 @@ pub(crate) fn set_country(
             domain.country
         );
     }
-    // Rules of the card itself stay. Only the global country changes.
+    // The card's own rules do not change; only the global country does.
     let country = regulatory::global_country(&domains);
     journal.record(|changes| changes.country = Some(country.to_string()))?;
     iw.run(&["reg", "set", &wanted.to_string()], ANSWER)

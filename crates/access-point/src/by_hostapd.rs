@@ -13,8 +13,8 @@ use crate::journal::Journal;
 use crate::programs::{Daemon, Program};
 use crate::subnet::Subnet;
 
-/// Time limit for the start of hostapd, without the time of radar checks, and for the start of dnsmasq (guess, with a
-/// margin for busy machines).
+/// Time limit for the start of hostapd (without its radar checks) and for the start of dnsmasq (guess, with a margin
+/// for busy machines).
 const START: Duration = Duration::from_secs(60);
 
 /// The maximum duration of a change of an interface.
@@ -23,7 +23,6 @@ const STEP: Duration = Duration::from_secs(10);
 /// The interval at which `stop` is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     hostapd: Program,

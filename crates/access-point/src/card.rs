@@ -13,7 +13,6 @@ const INTERFACES: &str = "/sys/class/net";
 /// A wireless interface and its card.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Card {
-    /// The interface.
     pub(crate) interface: String,
     /// The card's name, such as `phy0`.
     pub(crate) phy: String,

@@ -1,6 +1,6 @@
 //! The selection of the channel: the one with the least interference, as in the OpenUVR paper.
 //!
-//! The band is a matter of preference: the first band in the list that has a permitted channel is used. Within this
+//! The user lists the bands in order of preference; the first band that has a permitted channel is used. Within this
 //! band, the width is the largest one that the card, the country and the user permit. It is at most 80 MHz, the paper's
 //! width. Among the blocks of that width, the one with the largest expected share of free time is used:
 //!
@@ -8,12 +8,12 @@
 //! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block
 //! ```
 //! - *measured*: the use of the block's busiest channel, according to the card's survey or to an access point's report.
-//! - *share*: the share of the time that a network may use in the future, which a measurement of about 100 ms does not
-//!   show. If the signal of a network is so strong that stations here must wait for it, its share counts fully. A
-//!   weaker network counts less, in proportion to its signal in dB above the noise.
+//! - *share*: the share of the time that a network is expected to use in the future, which a measurement of about 100
+//!   ms does not show. If the signal of a network is so strong that stations here must wait for it, its share counts
+//!   fully. A weaker network counts less, in proportion to its signal in dB above the noise.
 //!
-//! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A block is used
-//! only as a whole: one busy channel makes all 80 MHz wait, or narrows the block.
+//! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A
+//! transmission needs the whole block: if one of its channels is busy, the transmission waits or uses a smaller width.
 
 use std::fmt;
 use std::time::Duration;

@@ -93,7 +93,7 @@ fn arguments(client: &str, interface: &str) -> (Vec<String>, Vec<PathBuf>) {
     }
 }
 
-/// The IPv4 addresses of an interface, with the lengths of their masks.
+/// The IPv4 addresses of an interface, with their prefix lengths.
 fn addresses(ip: &Program, interface: &str) -> Result<BTreeSet<String>> {
     let words = ["-4", "-o", "address", "show", "dev", interface];
     let text = ip.run(&words, ANSWER).context("can't list addresses")?;

@@ -20,7 +20,7 @@ pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> S
         "no-hosts".to_owned(),
         format!("interface={interface}"),
         "except-interface=lo".to_owned(),
-        // This allows other DHCP servers on this machine, such as those of virtual machines.
+        // Other DHCP servers can then run on this machine, for example for virtual machines.
         "bind-interfaces".to_owned(),
         format!("dhcp-range={first},{last},255.255.255.0,12h"),
         // Clients learn neither a router (option 3) nor a name server (option 6).

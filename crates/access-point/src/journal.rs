@@ -28,12 +28,11 @@ const LONGEST: u64 = 64 << 10;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Changes {
-    /// The interface.
     pub(crate) interface: String,
     /// Started programs.
     #[serde(default)]
     pub(crate) processes: Vec<ProcessId>,
-    /// Added addresses, with the lengths of their masks.
+    /// Added addresses, with their prefix lengths.
     #[serde(default)]
     pub(crate) addresses: Vec<String>,
     /// The previous mode.
@@ -120,7 +119,6 @@ impl Journal {
         self.folder.join(format!("{}.toml", self.changes.interface))
     }
 
-    /// The interface.
     pub(crate) fn interface(&self) -> &str {
         &self.changes.interface
     }

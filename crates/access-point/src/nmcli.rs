@@ -50,7 +50,6 @@ pub fn networks(text: &str) -> Vec<Network> {
         .collect()
 }
 
-/// The fields of a line.
 fn fields(line: &str) -> Vec<String> {
     let (mut all, mut field, mut chars) = (Vec::new(), String::new(), line.chars());
     while let Some(c) = chars.next() {

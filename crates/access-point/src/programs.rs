@@ -1,7 +1,7 @@
 //! External programs: finding them, running them to their end, and keeping them running.
 //!
-//! They are `iw`, `ip`, hostapd, dnsmasq, wpa_supplicant, `nmcli` and a DHCP client: programs of the distribution, which
-//! are started and never linked.
+//! The programs are `iw`, `ip`, hostapd, dnsmasq, wpa_supplicant, `nmcli` and a DHCP client. They belong to the
+//! distribution, and are started but never linked.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -33,7 +33,7 @@ const LONGEST_LINE: u64 = 4096;
 /// Maximum number of lines that wait for the reader of a log. Additional ones are lost.
 const WAITING_LINES: usize = 256;
 
-/// The number of a program's newest log lines in which the reason for the program's end is searched.
+/// The number of a program's newest log lines that are searched for the reason of the program's end.
 const RECENT_LINES: usize = 40;
 
 /// The interval at which this process checks whether a program has ended.
@@ -42,7 +42,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The time for a graceful end, before a program is killed (guess: hostapd notifies its clients first).
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Runs a command, and ends it on SIGTERM, which may also come before the command has been started. The trap interrupts
+/// Runs a command, and ends it on SIGTERM. SIGTERM may also arrive before the command has started. The trap interrupts
 /// the first `wait`; the second one waits for the end of the command.
 const SHELL_SCRIPT: &str = r#"trap 'ended=yes; kill $! 2>/dev/null' TERM; "$@" & [ -z "$ended" ] || kill $!; wait $!; wait $!"#;
 
@@ -75,7 +75,6 @@ impl Program {
         found.ok_or_else(|| anyhow!("the program {name} is missing: run apt install {package}"))
     }
 
-    /// The program's name.
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }

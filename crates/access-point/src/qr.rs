@@ -7,7 +7,7 @@ use qrcode::{Color, QrCode};
 /// The width of the quiet zone in modules.
 const QUIET: usize = 4;
 
-/// The colours of the code, independent of those of the terminal: black characters on white.
+/// The colours of the code, independent of the terminal's colours: black characters on white.
 const COLOURS: &str = "\x1b[30;107m";
 
 /// Restores the terminal's colours.

@@ -22,8 +22,8 @@ impl Subnet {
         (Ipv4Addr::from(self.0 + 10), Ipv4Addr::from(self.0 + 250))
     }
 
-    /// The first of these networks that no route of this machine overlaps: 192.168.71.0/24 and the following ones, which
-    /// home routers rarely use (guess). `routes` is the file /proc/net/route.
+    /// The first network from 192.168.71.0/24 on that no route of this machine overlaps. Home routers rarely use these
+    /// networks (guess). `routes` is the file /proc/net/route.
     #[must_use]
     pub(crate) fn choose(routes: &str) -> Option<Subnet> {
         const MASK: u32 = 0xffff_ff00;
@@ -40,7 +40,7 @@ impl Subnet {
     }
 }
 
-/// The host's address with the length of the mask, as `ip address` expects it.
+/// The host's address with the prefix length, as `ip address` expects it.
 impl fmt::Display for Subnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/24", self.host())

@@ -9,7 +9,7 @@
 //! country US: DFS-FCC
 //!         (5170 - 5250 @ 80), (N/A, 23), (N/A), AUTO-BW
 //! ```
-//! Most cards have the global rules. A card with a country in its firmware has a separate block.
+//! The global rules apply to most cards. A card with a country in its firmware has a separate block.
 
 use std::fmt;
 use std::str::FromStr;
