@@ -1,5 +1,5 @@
-//! A desktop session captured through its portals, for compositors that allow no program to copy their screen, such as those
-//! of GNOME and KDE.
+//! A desktop session captured through its portals, for compositors that let no program copy their screen, such as
+//! GNOME's and KDE's.
 //!
 //! ```text
 //!                    ┌─ session thread ─┐          D-Bus

@@ -14,7 +14,7 @@ use openuvr_proto::input::event::KeyCode;
 /// `KEY_RIGHTALT`, which is AltGr on many layouts.
 const RIGHT_ALT: KeyCode = KeyCode(100);
 
-/// The difference between the key codes of X and those of evdev (xkb-data, `keycodes/evdev`).
+/// The difference between the key codes of X and of evdev (xkb-data, `keycodes/evdev`).
 const EVDEV_OFFSET: u8 = 8;
 
 /// The symbols of keys that lock their modifier (keysymdef.h): `XK_Num_Lock`, `XK_Caps_Lock`.
@@ -99,7 +99,6 @@ impl Keys {
         steps
     }
 
-    /// Releases all keys.
     pub(super) fn release_all(&mut self) -> Vec<Step> {
         let lifted = std::mem::take(&mut self.lifted);
         let pressed = std::mem::take(&mut self.pressed).into_iter().map(Down::Key);

@@ -23,8 +23,9 @@ const NOTCH_DISTANCE: f64 = 15.0;
 /// `KEY_UNKNOWN` of Linux: no keyboard layout has a symbol for it.
 const NO_KEY: i32 = 240;
 
-/// Presses keys and buttons of a session, and releases all of them when dropped. The portal handles events in order. No
-/// call waits for the portal, but the drop waits for at most a second until the portal has received the releases.
+/// Presses keys and buttons of a session, and releases all of them when dropped. The portal handles events in order.
+/// Calls do not wait for the portal, but the drop waits for at most a second until the portal has received the
+/// releases.
 pub struct PortalInput {
     session: Arc<Connected>,
     /// The node of the stream to which positions belong.

@@ -63,7 +63,7 @@ pub struct Options {
 /// The connection to the portal. On drop, the session is closed.
 pub(crate) struct Connected {
     commands: Option<queue::Sender<Command>>,
-    /// Dropped to tell the thread that the owner is waiting for its end.
+    /// Dropped to tell the thread that the owner is waiting for the thread's end.
     owner: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -191,7 +191,7 @@ async fn run(
 /// calls over D-Bus have no time limit.
 async fn unless_abandoned(work: impl Future<Output = ()>, gone: oneshot::Receiver<Infallible>) {
     let overdue = async {
-        // Nothing is ever sent, so this is the owner's end.
+        // Nothing is ever sent, so this returns when the owner has dropped its sender.
         let _ = gone.await;
         tokio::time::sleep(LAST_WAIT).await;
     };
@@ -213,7 +213,7 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
             command = queued.recv() => command,
             signal = closed.next() => {
                 // A desktop also ends the session when PipeWire has stopped. PipeWire's own report states the actual
-                // reason, so this task waits until it may have arrived.
+                // reason, so this task gives it time to arrive.
                 tokio::time::sleep(SETTLE).await;
                 arrived.end(match signal {
                     Some(()) => End::Regular(

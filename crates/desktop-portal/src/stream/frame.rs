@@ -80,7 +80,6 @@ impl Frame {
         };
     }
 
-    /// The picture.
     pub(crate) fn picture(&self) -> Picture<'_> {
         let plane = Plane {
             data: self.memory.bytes().get(self.offset..).unwrap_or_default(),

@@ -58,8 +58,8 @@ fn passes(stopped: &Receiver<()>, time: Duration) -> bool {
 async fn answer(bus: &Connection, stopped: &Receiver<()>) {
     let session = session(bus).await;
     press_until(bus, &session, stopped).await;
-    // This removes the keyboard of Mutter's session before the test continues. Otherwise, the test could mistake it for
-    // the keyboard of the host's session.
+    // The stop removes the keyboard of Mutter's session before the test continues. Otherwise, the test could mistake it
+    // for the keyboard of the host's session.
     let ended: Result<(), _> = session.call("Stop", &()).await;
     ended.unwrap();
 }

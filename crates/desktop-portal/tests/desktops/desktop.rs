@@ -22,7 +22,6 @@ const START: Duration = Duration::from_secs(180);
 /// The first GPU through which a program can draw without a screen.
 const RENDER_NODE: &str = "/dev/dri/renderD128";
 
-/// A kind of desktop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Gnome,

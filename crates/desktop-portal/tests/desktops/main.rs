@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 const ENTER: KeyCode = KeyCode(28);
 
-/// Characters that other layouts have on other keys than the American layout.
+/// Characters whose keys differ between the American layout and other layouts.
 const TEXT: &str = "zyZY?/\"@";
 
 /// The portals of a desktop. The query is repeated, because on a busy machine, the portals start more slowly than a
@@ -136,12 +136,12 @@ fn whole(kind: Kind) {
     let mut input = session.input.take().unwrap();
     let near = |at: u16, wanted: u16| at.abs_diff(wanted) < 200;
     if kind.streams_pictures() {
-        // The pointer is moved to a quarter of the width and half of the height. This happens before the window opens,
-        // because the window hides the pointer.
+        // The pointer is moved to a quarter of the width and half of the height before the window opens, because the
+        // window hides the pointer.
         let mut cursor = session.cursor.take().unwrap();
         let until = Instant::now() + PATIENCE;
-        // This is repeated until the pointer is there, because a desktop ignores positions before its stream has started.
-        // The position differs each time, because a pointer that stays is not reported again.
+        // The motion is repeated until the pointer is there, because a desktop ignores positions before its stream has
+        // started. The position differs each time, because a pointer that stays is not reported again.
         for x in [30_000, 16_384].into_iter().cycle() {
             assert!(
                 Instant::now() < until,

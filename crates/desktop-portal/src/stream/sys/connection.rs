@@ -25,7 +25,7 @@ pub(in crate::stream) enum Progress {
     Waiting,
     /// Pictures may arrive.
     Streaming,
-    /// The compositor has ended the stream, without a reason.
+    /// The compositor has ended the stream and has given no reason.
     Closed,
     /// The server has ended, or has refused the stream. The text is the server's own message.
     Ended(String),
@@ -62,8 +62,8 @@ pub(in crate::stream) trait Listener: Send + Sync {
     fn added(&self, number: u64, memory: Result<Mapping, String>);
     /// Handles the removal of the buffer with this number.
     fn removed(&self, number: u64);
-    /// Handles a buffer that has arrived. Returns the number of a buffer that the compositor gets back: this buffer,
-    /// another one, or none.
+    /// Handles a buffer that has arrived. Returns the number of the buffer that the compositor gets back, which may be
+    /// this one; `None` if it gets none back.
     fn arrived(&self, arrival: &Arrival<'_>) -> Option<u64>;
 }
 

@@ -12,9 +12,9 @@ const LARGEST: usize = Size::MAX_SIDE as usize * Size::MAX_SIDE as usize * 8;
 
 /// A mapping of a buffer for reading.
 ///
-/// It stays valid after the compositor or libpipewire has released the buffer. If a compositor shrinks a file that it
-/// has not sealed, a signal ends this process. However, the compositor must be trusted with the picture of its screen
-/// anyway.
+/// The mapping stays valid after the compositor or libpipewire has released the buffer. If a compositor shrinks a file
+/// that it has not sealed, a signal ends this process. This is accepted, because the compositor is trusted: it controls
+/// the whole screen.
 #[derive(Debug)]
 pub(in crate::stream) struct Mapping {
     start: NonNull<u8>,
