@@ -8,14 +8,15 @@
 //!
 //! Lateness alone proves nothing about the link, because a machine may have been busy. Late frames therefore decrease
 //! the rate only if the link spread the datagrams of a frame, or spread the late frames, or lost datagrams. The assumed
-//! capacity is never below the rate at which the late frames arrived. A decrease that later frames contradict is
-//! reverted.
+//! capacity is never below the rate at which the late frames arrived. A decrease is reverted if later frames contradict
+//! it.
 //!
 //! Marks of an L4S queue show congestion before a delay does (`scalable.rs`). While marks arrive, they determine the
 //! rate, and the response to delay remains a safeguard.
 //!
-//! The module does not choose quantisers (see [`rate`](super::rate)). Only heavy loss counts as congestion, because radio
-//! links lose datagrams without being full, and FEC handles that.
+//! The module does not choose quantisers (see [`rate`](super::rate)). Radio links lose datagrams without being full,
+//! and FEC repairs these losses. Therefore, a loss counts as congestion only if it is heavy, or if the path has a
+//! marking queue.
 
 mod delivered;
 mod marks;
@@ -62,27 +63,27 @@ pub struct FrameTransit {
 /// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame interval. A
 /// narrow link may need almost a frame interval for one frame, and still be idle again when the next frame is sent.
 const LATE: Duration = Duration::from_millis(10);
-/// Number of consecutive late frames with a spread that prove congestion. A single late frame may only have met a pause
-/// between two datagrams.
+/// Number of consecutive late frames that prove congestion if the link spread them. A single late frame may only have
+/// met a pause between two datagrams.
 const SPREAD_FRAMES: u32 = 2;
-/// Minimum spread beyond the sending time, because machines add this much between two datagrams that arrive together (guess;
-/// a full link of 10 Mb/s adds the same for each datagram).
+/// Minimum excess of a frame's spread over its sending time. A machine adds up to this time between two datagrams that
+/// arrive together (guess). A full link of 10 Mb/s adds the same time for each datagram.
 const LEAST_SPREAD: Duration = Duration::from_millis(1);
 /// Queueing delay of a frame above which a drain starts, even if the target stays.
 const VERY_LATE: Duration = Duration::from_millis(60);
-/// Number of consecutive frames, all late although they crossed the link fast, that a brief stall does not explain. If
-/// all of them are late by the same amount, although the link has spare capacity or the target was lowered, the path
-/// has become longer.
+/// Number of consecutive late frames that a brief stall does not explain. If all of them are late by the same amount,
+/// although the link has spare capacity or the target was lowered, the path has become longer.
 const PLATEAU_FRAMES: usize = 8;
-/// Minimum time over which these frames must arrive. After a stall of a machine or link, all of them arrive at once.
+/// Minimum time from the arrival of the first of these frames to that of the last. After a stall of a machine or link,
+/// all of them arrive at once.
 const MIN_PLATEAU: Duration = Duration::from_millis(60);
 /// Minimum interval between stall events.
 const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
-/// Share of the measured capacity that becomes the target; the rest drains the queue. With 0.8, a tenth of the frames waits
-/// longer than 20 ms on the links of `crates/sim/tests/narrow.rs`; with this value, fewer do.
+/// Share of the measured capacity that becomes the target; the rest drains the queue. With 0.8, a tenth of the frames
+/// wait longer than 20 ms on the links of `crates/sim/tests/adaptive/narrow.rs`; with this value, fewer do.
 const BELOW_CAPACITY: f64 = 0.75;
-/// Maximum decrease, to a quarter (guess), because the spread of two frames may be a brief disturbance of the radio
-/// link.
+/// Minimum factor of one decrease (guess), because the spread of two frames may be caused by a brief disturbance of the
+/// radio link.
 const LARGEST_CUT: f64 = 0.25;
 /// Decrease factor without reports.
 const SILENT_CUT: f64 = 0.5;
@@ -117,7 +118,8 @@ const CLIMB_CAREFUL: f64 = 1.01;
 /// the mean.
 const HELD: f64 = 0.85;
 const WIDER: f64 = 1.1;
-/// The range around the rate at which the link was last full, and for how long that rate is remembered.
+/// The range that counts as near the rate at which the link was last full, relative to that rate; and the time for
+/// which that rate is remembered.
 const NEAR: (f64, f64) = (0.85, 1.15);
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// Window for the empty link's delay, in seconds. Clocks drift apart by 1 ms in this time.
@@ -126,11 +128,11 @@ const BASE_WINDOW: i64 = 10;
 const MAX_SKIP: Duration = Duration::from_millis(100);
 /// New frames are skipped while the queue is longer than this.
 const DRAINED: Duration = Duration::from_millis(20);
-/// Credit beyond the target on a recently full link, for a key frame or a scene change. If frames exceed it even with
-/// the coarsest quantiser, some are skipped.
+/// Maximum excess of the sent data over the target rate on a recently full link, as transmission time. It is enough for
+/// a key frame or a scene change. If frames exceed it even with the coarsest quantiser, some are skipped.
 const OVERDRAWN: Duration = Duration::from_millis(100);
-/// Time for which a link counts as recently full. After it, the credit is not limited, because FEC repair alone may
-/// exceed the limit, which is harmless on a link with spare capacity.
+/// Time for which a link counts as recently full. Afterwards, the excess is not limited: FEC repair alone may cause
+/// more, which is harmless on a link with spare capacity.
 const RECENTLY_FULL: Duration = Duration::from_secs(5);
 /// Time without a report, in addition to two round trips, after which the link counts as full.
 const SILENT: Duration = Duration::from_millis(300);
@@ -164,13 +166,14 @@ pub struct Congestion {
     last_wait: Duration,
     /// The newest frame at the last path change. Earlier frames took the old path.
     moved_at: FrameId,
-    /// The newest frame when the target last decreased or a drain last started. Earlier frames reflect the time before.
+    /// The newest frame when the target last decreased or a drain last started. Reports on earlier frames describe the
+    /// link before that time.
     cut_at: FrameId,
     /// The newest frame at the last decrease because of a queue, a loss or missing reports.
     lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
-    /// Whether the capacity was measured over several frames, not from the spread of one.
+    /// Whether the capacity was measured over several frames, not from the spread of one frame.
     counted: bool,
     /// Bits of the frames since the last increase, and the duration of their spread in seconds.
     crossed: (f64, f64),
@@ -285,7 +288,7 @@ impl Congestion {
             true => self.backlog(capacity).saturating_sub(DRAINED),
             false => Duration::ZERO,
         };
-        // At the maximum rate, no frame is skipped for an overdraft. A fixed rate is always at its maximum.
+        // At the maximum rate, no frame is skipped because of an excess. A fixed rate is always at its maximum.
         let reduced = self.target < self.range.max.0 as f64;
         let overdrawn = match reduced && now < full_at + RECENTLY_FULL {
             true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
@@ -296,7 +299,7 @@ impl Congestion {
         Some(until.min(at_most)).filter(|until| *until > now)
     }
 
-    /// Drain time of the link's queue, which is the data in flight beyond one round trip's worth.
+    /// The time until the link's queue is empty. The queue is the data in flight minus the data of one round trip.
     fn backlog(&self, capacity: f64) -> Duration {
         let bytes: u64 = self.in_flight.iter().map(|(.., b)| u64::from(*b)).sum();
         let all = Duration::from_secs_f64((bytes as f64 * 8.0 / capacity.max(1.0)).min(10.0));
@@ -357,9 +360,9 @@ impl Congestion {
         transit: &FrameTransit,
         first: PeerInstant,
     ) -> Option<RateChange> {
-        // Only the first datagram measures the empty link, because the last one may seem to be sent after its arrival
-        // if the decoder has a higher priority than the encoder. An incomplete frame has no last datagram, so its first
-        // datagram measures the queueing delay, too.
+        // Only the first datagram measures the empty link. The recorded send time of the last datagram may be later
+        // than its arrival, if the decoder has a higher priority than the encoder. An incomplete frame has no last
+        // datagram, so its first datagram measures the queueing delay, too.
         let empty = first.0.saturating_sub(transit.sent.0.0);
         let delay = match transit.recoverable {
             Some(last) => last.0.saturating_sub(transit.sent.1.0),

@@ -81,7 +81,7 @@ impl IntraRefresh {
         self.is_broken() && (self.unanswered().is_some() || self.left > 0)
     }
 
-    /// Whether a refresh has started that later frames complete.
+    /// Whether a refresh is running: it has started, and needs more frames.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.left > 0

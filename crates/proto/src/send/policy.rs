@@ -1,8 +1,9 @@
 //! The policy for losses and changing links. It emits each decision as an event with its reason.
 //!
-//! It combines [`References`] (frames at the player), [`KeyFramePolicy`] (rate limit of key frames), [`IntraRefresh`], and
-//! [`Congestion`] (the link's capacity). The media thread queries it before each frame and updates it afterwards. The
-//! policy's input is the player's reports. Sans-I/O: `now` is an argument.
+//! It combines [`References`] (frames at the player), [`KeyFramePolicy`] (rate limit of key frames), [`IntraRefresh`],
+//! [`Congestion`] (the link's capacity), and [`L4s`] (the ECN field). The media thread queries it before each frame and
+//! updates it afterwards. The policy's inputs are the player's reports and the key-frame requests of all clients.
+//! Sans-I/O: `now` is an argument.
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +61,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The frame interval at the maximum rate.
+    /// The frame interval at the maximum frame rate.
     #[must_use]
     pub fn interval(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.fps.max(1.0))
@@ -235,8 +236,8 @@ impl Policy {
         self.decides_rate() && self.congestion.is_unused()
     }
 
-    /// The pacing of the player's frames: for an L4S queue if one marked datagrams recently, and otherwise for a link
-    /// that was recently full, or that is unknown. `None` if bursts are harmless.
+    /// The pacing of the player's frames; `None` if bursts are harmless. If an L4S queue marked datagrams recently, the
+    /// pacing suits this queue. Otherwise, frames are paced only if the link was recently full or is unknown.
     #[must_use]
     pub fn pacing(&self, now: Instant) -> Option<Pacing> {
         if !self.decides_rate() {
@@ -299,8 +300,8 @@ impl Policy {
         self.congestion = self.settings.congestion();
     }
 
-    /// Handles a key-frame request of a client whose picture is broken, with its newest complete frame and the newest frame
-    /// known to it.
+    /// Handles a key-frame request of a client whose picture is broken. `last_good` is the client's newest complete
+    /// frame, and `newest` is the newest frame known to the client.
     pub fn request_key_frame(
         &mut self,
         requester: KeyFrameRequester,
@@ -532,7 +533,7 @@ impl Policy {
         self.intra_refresh.start(frame, clean_after);
     }
 
-    /// Whether an intra refresh has started that later frames complete.
+    /// Whether an intra refresh is running: it has started, and needs more frames.
     #[must_use]
     pub fn is_refreshing(&self) -> bool {
         self.refreshes() && self.intra_refresh.is_running()

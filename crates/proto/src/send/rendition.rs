@@ -236,7 +236,8 @@ impl<S: Subscriber> Rendition<S> {
                 let requester = KeyFrameRequester::of(member.role, member.subscriber.intake());
                 self.policy.request_key_frame(requester, last_good, newest);
             }
-            // Rate and references follow the player. Frames that were not sent to it are no losses.
+            // Only the player's reports affect the rate and the references. A frame that was not sent to the player is
+            // not a loss.
             Feedback::Frame(report) => {
                 let meant = member.started.is_some_and(|first| first <= report.frame);
                 if member.role == Role::Player && meant {
@@ -327,7 +328,7 @@ impl<S: Subscriber> Rendition<S> {
         let still = !again && !fresh;
         self.current = Current {
             still,
-            // Before the first frame, a picture may be available that was captured without subscribers.
+            // Before the first frame, the available picture may have been captured without subscribers.
             repeats: still && self.coded != FrameId::NONE,
             ..Current::default()
         };

@@ -1,9 +1,9 @@
 //! Static refinement: a still picture is improved in parts until it is nearly exact (`EXACT_QP`).
 //!
-//! It tracks the quantiser of each macroblock and decides which part to code again, with which quantiser and when.
-//! Parts are sized so that each takes half of the rate during a frame interval. When everything has been refined,
-//! nothing is due. The policy decides whether the link is full, and the caller provides the changed macroblocks.
-//! Sans-I/O: `now` is an argument.
+//! It tracks the quantiser of each macroblock and decides which part to code again, with which quantiser and when. Each
+//! part is sized to use half of the target rate during one frame interval. When everything has been refined, nothing is
+//! due. The policy decides whether the link is full, and the caller provides the changed macroblocks. Sans-I/O: `now`
+//! is an argument.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const EXACT_QP: u8 = 6;
 const STEP: u8 = 5;
 
 /// Maximum time that the link may need for the refinement of a complete picture to a quantiser below [`GOOD_QP`]
-/// (guess), because a change during this time would have to wait.
+/// (guess). A change of the picture during this time would have to wait.
 const MAX_REFINEMENT_TIME: Duration = Duration::from_millis(250);
 
 /// Divisor that gives the size of the first part: an eighth of the picture's macroblocks (guess). The first part is
@@ -89,8 +89,8 @@ impl StaticRefinement {
         self.restart(now, bits);
     }
 
-    /// Marks in `unchanged` the macroblocks that a frame of quantiser `qp` may skip, because they are not `changed` and were
-    /// coded at least as well.
+    /// Marks in `unchanged` the macroblocks that a frame of quantiser `qp` may skip: those that are not `changed` and
+    /// were coded with `qp` or a finer quantiser.
     pub fn mark(&self, qp: u8, unchanged: &mut Vec<bool>, changed: impl Fn(usize) -> bool) {
         unchanged.clear();
         let known = self.qps.iter().enumerate();
@@ -225,7 +225,8 @@ impl StaticRefinement {
         })
     }
 
-    /// Records that a refinement was coded as `frame` and took `bits`. Frames are `interval` apart at the rate `target`.
+    /// Records that a refinement was coded as `frame` and took `bits`. `target` is the target rate, and `interval` the
+    /// frame interval.
     pub fn improved(
         &mut self,
         now: Instant,

@@ -48,7 +48,7 @@ pub(super) struct Sample {
     pub(super) newest: FrameId,
     /// The round trip of the path.
     pub(super) round_trip: Duration,
-    /// The minimum period of the control loop: a decrease has no earlier effect on the reports.
+    /// The minimum period of the control loop: reports show the effect of a decrease only after this time.
     pub(super) least_period: Duration,
     pub(super) counts: EcnCounts,
     /// Delay of the frame's first datagram beyond that of the empty path; `None` if unknown.
@@ -67,9 +67,9 @@ pub(super) struct Response {
 /// A decrease.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Decrease {
-    /// By half of this share, which is alpha.
+    /// By half of this share (alpha).
     Scalable(f64),
-    /// As that of a classic sender, because of a queue with this standing delay.
+    /// By the same factor as a classic sender, because the queue has this standing delay.
     Classic(Duration),
 }
 
@@ -84,7 +84,8 @@ pub(super) struct Scalable {
     round_end: (FrameId, Instant),
     /// The next decrease needs a report on a later frame, at this time or later.
     cut: (FrameId, Instant),
-    /// The shortest queueing delay of the previous and of the current interval, and the end of the latter.
+    /// The shortest queueing delay of the previous and of the current interval; `standing_end` is the end of the
+    /// current interval.
     shortest: (Option<Duration>, Option<Duration>),
     standing_end: Instant,
     marked_at: Option<Instant>,
