@@ -61,8 +61,8 @@ const MAX_KEPT_POSES: usize = 1024;
 /// Maximum number of pending path challenges. A host validates at most two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Minimum time from the first no-session reply to the end of the session. If four round trips are longer, they are the
-/// time. A host that knows the session answers a ping earlier (guess: far more than a busy machine takes).
+/// Minimum time from the first no-session reply to the end of the session; if four round trips are longer, they apply
+/// instead. A host that knows the session answers a ping earlier, even if its machine is busy (guess).
 const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Maximum age of the datagram to which a no-session reply refers.
@@ -175,7 +175,7 @@ impl ClientSession {
     #[must_use]
     pub fn new(now: Instant, established: &Established, offer: Offer) -> ClientSession {
         let mut plane = ControlPlane::new(now, established, Direction::ClientToHost);
-        // Queueing cannot fail: the stream is empty, and an offer has at most 0.5 kB.
+        // Queueing cannot fail: the stream is empty, and an offer has less than 1 kB.
         let _ = plane.negotiate(&Negotiation::Offer(offer));
         ClientSession {
             plane,

@@ -239,7 +239,7 @@ pub struct DisplayLatency {
     pub predict_to_display: Option<Duration>,
     /// The time since the application started to draw.
     pub render_to_display: Option<Duration>,
-    /// Error bound of the latter two ages; `None` if both are unknown.
+    /// Error bound of the last two ages; `None` if both are unknown.
     pub bound: Option<Duration>,
 }
 
@@ -272,9 +272,9 @@ pub struct FrameRecord {
     pub outcome: Outcome,
     /// The cost of the frame; all zero if the frame was not encoded.
     pub cost: FrameCost,
-    /// Motion-to-photon latency of the newest input that this frame is the first to show or, without such an input, of
-    /// its head pose: the time from [`Stage::InputSampled`] to the last stage in this record, both on the client's
-    /// clock.
+    /// Motion-to-photon latency: the time from [`Stage::InputSampled`] to the last stage in this record, both on the
+    /// client's clock. The sample is the newest input that this frame is the first to show or, without such an input,
+    /// the frame's head pose.
     #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
     /// Whether the motion-to-photon latency is exact or a lower bound.

@@ -41,8 +41,8 @@ const _: () = assert!((TX_SLOTS * SLOT).is_multiple_of(BLOCK));
 /// Bytes of both rings, which are contiguous.
 const MAPPED: usize = (RX_SLOTS + TX_SLOTS) * SLOT;
 
-/// The offset in a slot after its header: the place of the sender's address in a received frame, and of the payload in
-/// a frame to send.
+/// The offset of the data behind a slot's header: the sender's address in a received frame, or the payload of a frame
+/// to send.
 const DATA_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
 
 /// A packet socket and its two rings.

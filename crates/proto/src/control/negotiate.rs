@@ -36,7 +36,7 @@ impl Role {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ObserverReason {
-    /// The client requested it.
+    /// The client requested to observe.
     Requested = 1,
     /// There is a player, and a request to take over would succeed.
     PlayerPresent = 2,
@@ -189,8 +189,8 @@ pub enum Negotiation {
     EcnFeedback,
 }
 
-/// Maximum width and height of a cursor in pixels. XFixes returns no cursor larger than the X server's largest one,
-/// which is 256 on common drivers.
+/// Maximum width and height of a cursor in pixels. XFixes returns no cursor larger than the X server's maximum, which
+/// is 256 on common drivers.
 pub const MAX_CURSOR_SIDE: u32 = 256;
 
 impl Negotiation {

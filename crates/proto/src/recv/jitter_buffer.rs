@@ -117,7 +117,7 @@ pub struct JitterCounters {
     pub longest_concealment: u32,
     /// Samples of silence.
     pub silence: u64,
-    /// Underruns that were avoided or occurred.
+    /// Underruns that occurred, or that concealment avoided.
     pub underruns: u64,
     /// Payloads dropped because they were late or in excess.
     pub discarded: u64,
@@ -164,9 +164,9 @@ pub struct JitterBuffer {
     /// The expected capture time of the last payload's successor, and the last payload's samples.
     expected: Option<PeerInstant>,
     frame: u16,
-    /// Playback is running.
     playing: bool,
-    /// Samples concealed since the last payload, and those of them that were inserted because the queue was empty.
+    /// Samples concealed since the last payload. Of these samples, `inserted` were concealed because the queue was
+    /// empty.
     concealed: u32,
     inserted: u32,
     /// Length of the current gap in samples: concealment and silence.
@@ -360,7 +360,7 @@ impl JitterBuffer {
         }
     }
 
-    /// By how much the delay of an entry with this media time exceeds the target delay.
+    /// The delay of an entry with this media time, minus the target delay.
     fn excess(&self, now: Instant, dry_in: i64, media: i64) -> i64 {
         let played = now.0.saturating_add(dry_in);
         let earliest = media.saturating_add(self.arrivals.fastest());

@@ -55,8 +55,8 @@ pub struct HostHandshake {
     /// Verifies tickets against the time in `time_of_day`.
     tickets: Option<TicketGate>,
     time_of_day: UnixTime,
-    /// Events that have not been polled. A pairing window has at most [`super::MAX_TRIES`] wrong PINs and one end. Each
-    /// rejected ticket has one event.
+    /// Events that have not been polled. A pairing window causes at most [`super::MAX_TRIES`] events for wrong PINs,
+    /// and one event when it closes. Each rejected ticket causes one event.
     events: VecDeque<PairingEvent>,
 }
 

@@ -419,8 +419,8 @@ impl Opening {
     }
 }
 
-/// Host: completes the host's side of the key exchange. The session id is in the head *and* sealed in Noise 2. Only at
-/// pairing does Noise 2 contain a static key. In the other patterns, it is 48 bytes shorter, and zeros follow it.
+/// Host: completes the host's side of the key exchange. The session id is in the head *and* sealed in Noise 2. Noise 2
+/// contains a static key only at pairing. In the other patterns, Noise 2 is 48 bytes shorter and is followed by zeros.
 ///
 /// ```text
 ///  0      12      28        193
@@ -540,7 +540,7 @@ pub(super) fn name_from_bytes(bytes: &[u8]) -> DeviceName {
     DeviceName::new(&String::from_utf8_lossy(text))
 }
 
-/// Host: accepts.
+/// Host: accepts the client.
 ///
 /// ```text
 ///  0      12    44

@@ -35,8 +35,8 @@ pub struct Report {
     /// From `first_received` to [`Stage::Presented`].
     #[serde(with = "crate::validated::optional_span")]
     pub presented: Option<Duration>,
-    /// Motion-to-photon latency of the newest input that this frame is the first to show or, without such an input, of
-    /// its head pose: the time from [`Stage::InputSampled`] to the last stage in this report.
+    /// Motion-to-photon latency: the time from [`Stage::InputSampled`] to the last stage in this report. The sample is
+    /// the newest input that this frame is the first to show or, without such an input, the frame's head pose.
     #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
     /// Whether the motion-to-photon latency is exact or a lower bound.
