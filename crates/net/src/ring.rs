@@ -1,5 +1,5 @@
-//! Raw Ethernet through rings that the kernel and this process share (the paper's mapped link-layer buffers, section IV-B2).
-//! The frames on the wire are the same as in [`crate::raw`].
+//! Raw Ethernet through rings that the kernel and this process share (the mapped link-layer buffers of the OpenUVR
+//! paper, section IV-B2). The frames on the wire are the same as in [`crate::raw`].
 //!
 //! To send a datagram, this module writes it into the ring once, and the network card reads it there: the kernel does
 //! not copy (a veth device copies once). On receipt, the kernel copies the datagram into the ring, and this module

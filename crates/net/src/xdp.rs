@@ -35,7 +35,7 @@ const ETHERNET: usize = 14;
 /// Maximum frames received in one call.
 const MAX_TAKEN: usize = 64;
 
-/// Delays between attempts, in ms, because a closed socket releases its queue only after up to 0.6 s (measured on veth).
+/// Delays between attempts, in ms. A closed socket releases its queue only after up to 0.6 s (measured on veth).
 const BUSY: [u64; 6] = [20, 40, 80, 160, 320, 640];
 
 impl Xdp {

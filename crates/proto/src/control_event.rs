@@ -88,7 +88,7 @@ pub enum RateChange {
         /// The estimated capacity of the link.
         capacity: Bitrate,
     },
-    /// The loss exceeds the residual loss of a radio link.
+    /// The loss exceeds the limit of 15 %, or of 2 % on a path with a marking L4S queue.
     Loss {
         /// The new target.
         to: Bitrate,

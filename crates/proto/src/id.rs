@@ -159,8 +159,8 @@ impl PathId {
     /// them can use any Ethernet address.
     ///
     /// The first 16 bytes of a path are the peer's address in the format of crate `net`: an IPv6 address, an IPv4
-    /// address mapped into IPv6, or an Ethernet address. The latter starts with `ff`; the address is in bytes 2–7, and
-    /// the interface follows.
+    /// address mapped into IPv6, or an Ethernet address. With an Ethernet address, the path starts with `ff`; the
+    /// address is in bytes 2–7, and the interface follows.
     #[must_use]
     pub fn network(&self) -> [u8; 16] {
         const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

@@ -1,9 +1,9 @@
 //! The OpenUVR protocol without I/O.
 //!
 //! All parts that need no clock, socket, thread or device are here: wire format, seals, fragmentation and reassembly,
-//! loss repair, rate control, pairing, clocks, and the host's and the client's side of a session, which are composed of
-//! these parts. `now` is an argument, `handle_*` methods take events, and `poll_*` methods return actions. Tests of
-//! this crate never sleep.
+//! loss repair, rate control, pairing and clocks. The host's and the client's side of a session are composed of these
+//! parts. `now` is an argument, `handle_*` methods take events, and `poll_*` methods return actions. Tests of this
+//! crate never sleep.
 //!
 //! The crate opens no sockets (crate `net`), uses no devices (crate `media`), and starts no threads (crate `runtime`).
 #![forbid(unsafe_code)]

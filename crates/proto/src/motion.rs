@@ -17,9 +17,9 @@ pub const MAX_EXTRAPOLATION_S: f32 = 0.1;
 /// Maximum time between two poses for a velocity estimate, in seconds.
 const APART: f32 = 0.1;
 
-/// Maximum time between the two poses of a velocity estimate, unless all earlier poses are older. A longer time reduces
-/// the effect of a tracker's noise, but the estimate lags by half that time (guess: at 20 ms, both errors are small
-/// relative to the unpredictable part; a noise of 0.02° becomes 1.4° a second).
+/// Maximum time between the two poses of a velocity estimate. If all earlier poses are older, the newest of them is
+/// used. A longer time reduces the effect of a tracker's noise, but the estimate lags by half that time (guess: at 20
+/// ms, both errors are small relative to the unpredictable motion; a noise of 0.02° becomes 1.4° a second).
 const BASELINE: Duration = Duration::from_millis(20);
 
 /// Number of kept poses: those within [`BASELINE`] at 2000 a second, the maximum send rate of a client.

@@ -1,10 +1,10 @@
 //! The pose of a user's head: position, orientation and, where known, velocities.
 //!
-//! Conventions are those of OpenXR (1.0, section 2.16): right-handed, y up, -z forward, metres and seconds. The space is the
-//! client's, with its own origin. A pose is not an input event: only the newest matters, and lost ones are not
-//! retransmitted.
+//! Conventions are those of OpenXR (1.0, section 2.16): right-handed, y up, -z forward, metres and seconds. The space
+//! is the client's, with its own origin. A pose is not an input event: only the newest pose matters, and lost poses are
+//! not retransmitted.
 //!
-//! A pose is not a prediction: the application extrapolates from `sampled` and the velocities.
+//! The application extrapolates a pose from `sampled`, the time for which it is valid, with its velocities.
 
 use std::time::Duration;
 

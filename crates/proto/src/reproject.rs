@@ -6,8 +6,8 @@
 //! compensates for the rotation between the pose and the display. It is not exact if the head also changes its position, and
 //! does not compensate for moving objects, because both would require the depth of each pixel.
 //!
-//! Conventions are those of OpenXR: right-handed, y up, -z forward. A pixel's centre is at one half; rows are
-//! counted from the top.
+//! Conventions are those of OpenXR: right-handed, y up, -z forward. The centre of the first pixel is at 0.5, 0.5; rows
+//! are counted from the top.
 
 use crate::rotation::Rotation;
 use crate::units::Size;

@@ -2,9 +2,9 @@
 //!
 //! [`world`] runs the shipped protocol code. [`aqm`] contains queue disciplines, [`bottleneck`] applies a discipline to
 //! a link, and [`flows`] contains bulk transfers that compete for a bottleneck. [`link`] models one direction of a
-//! link. The link's [`impairment`] changes by a [`schedule`], whose text form [`script`] parses. [`medium`] is the
-//! interface of link models that several clients share. No module reads a clock or uses a random source of the system:
-//! the caller passes times and seeds. Hosts and clients do not depend on this crate.
+//! link. The link's [`impairment`] changes according to a [`schedule`], whose text form [`script`] parses. [`medium`]
+//! is the interface of link models that several clients share. No module reads a clock or uses a random source of the
+//! system: the caller passes times and seeds. Hosts and clients do not depend on this crate.
 #![forbid(unsafe_code)]
 
 pub mod aqm;

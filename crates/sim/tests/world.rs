@@ -709,7 +709,7 @@ fn a_held_key_repeats_over_a_still_picture_and_a_bad_link() {
         assert_eq!(world.repeats, [], "nothing is drawn, and the key repeats");
         world.input(player, key(108, false));
         world.rest(ms(500));
-        // Once no key is held any more, the client sends few datagrams again.
+        // When no key is pressed any more, the client sends few datagrams again.
         let holding = world.upstream(player);
         world.rest(ms(3000));
         let idle = world.upstream(player);

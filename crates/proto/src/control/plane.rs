@@ -158,7 +158,7 @@ impl ControlPlane {
     }
 
     /// Handles a body. If one message cannot be parsed, none of the messages takes effect, not even the valid ones. The
-    /// sender repeats those that need an acknowledgement.
+    /// sender repeats the messages that need an acknowledgement.
     fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<PlaneEvent>, Reject> {
         let messages = Messages::new(body).collect::<Result<Vec<_>, _>>()?;
         let negotiations = self.handle_segments(&messages)?;

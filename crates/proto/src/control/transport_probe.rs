@@ -4,7 +4,7 @@
 //! received burst counts, because neither an open socket nor the arrival of small datagrams proves that a frame would
 //! arrive. Neither the request nor the answer moves the session; the first other datagram over the new path does.
 //!
-//! The module does not select transports (crate `runtime`), and knows no addresses.
+//! The module does not select transports (crate `runtime` does), and knows no addresses.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl Probe {
         if piece >= BURST {
             return None;
         }
-        // The newest request has the token `self.token`, and each earlier request the token before.
+        // The newest request has the token `self.token`, and each earlier request has the preceding token.
         let before = usize::try_from(self.token.wrapping_sub(token)).ok()?;
         let asked = self.pieces.iter_mut().take(usize::from(self.tries));
         let pieces = asked.rev().nth(before)?;

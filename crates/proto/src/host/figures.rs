@@ -103,7 +103,7 @@ pub struct GroupFigures {
     pub count: usize,
     /// The minimum of the known rates.
     pub frames_per_second: Option<f64>,
-    /// The maximum of each of the known values.
+    /// For each field, the maximum of the known values.
     pub latency: Option<LatencyFigures>,
     /// The maximum of the known shares.
     pub ce_share: Option<f64>,

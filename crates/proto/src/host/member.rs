@@ -113,8 +113,7 @@ impl Member {
         self.pressed.note(event);
     }
 
-    /// Releases all of the member's input. Keys may repeat again, because the next player must not inherit the end of
-    /// key repeat.
+    /// Releases all of the member's input. Enables key repeat again, so that the keys of the next player repeat.
     pub(super) fn release(&mut self, events: &mut VecDeque<HostEvent>) {
         self.holds_input = false;
         self.pressed = Pressed::default();

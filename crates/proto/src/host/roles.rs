@@ -220,8 +220,8 @@ impl Roles {
         }
     }
 
-    /// Without a player, promotes the member that was displaced last or, if none was displaced, the first to join of
-    /// those that requested to play.
+    /// Without a player, promotes the member that was displaced last. If none was displaced, promotes the member that
+    /// joined first among the members that requested to play.
     pub(crate) fn promote(&mut self) {
         if self.is_held() {
             return;

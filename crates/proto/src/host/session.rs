@@ -29,15 +29,15 @@ const FEEDBACK_REQUESTS: u32 = 32;
 const FEEDBACK_REQUESTS_PERIOD: Duration = Duration::from_millis(10);
 
 /// Maximum probes of a client within [`PROBES_PERIOD`]: enough for a complete transport selection without answers
-/// (three paths, four probes each). Each probe triggers a burst of full datagrams; all bursts together are at most 0.54
-/// Mb/s.
+/// (three paths, four probes each). Each probe triggers a burst of full datagrams; all bursts together take at most
+/// 0.54 Mb/s.
 const PROBES: u32 = 12;
 
 /// See [`PROBES`].
 const PROBES_PERIOD: Duration = Duration::from_secs(2);
 
 /// Maximum number of window sizes that the host takes from a client within [`WINDOW_SIZES_PERIOD`]. This project's
-/// client sends one every 150 ms while its window is resized.
+/// client sends a size after it has been stable for 150 ms.
 const WINDOW_SIZES: u32 = 20;
 
 /// See [`WINDOW_SIZES`].

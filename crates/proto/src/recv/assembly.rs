@@ -46,9 +46,9 @@ pub(super) struct RetransmitTiming {
 }
 
 impl RetransmitTiming {
-    /// The deadline of requested data of a frame that has been awaited since `since`. It is a round trip later than the
-    /// time at which the next frame is due. If this frame is given up, the next frame is useless too, because it refers
-    /// to this frame; a delay of both costs less. A delay of more than a round trip is caused by a full link.
+    /// The deadline for requested data of a frame that has been awaited since `since`: one round trip after the next
+    /// frame is due. The next frame refers to this frame, so giving up this frame would make both useless; a delay of
+    /// both costs less. A delay of more than a round trip would mean that the link is full.
     pub(super) fn deadline(&self, since: Instant) -> Instant {
         since + self.interval + self.round_trip
     }

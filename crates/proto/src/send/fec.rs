@@ -89,7 +89,7 @@ impl FecPlan {
         }
     }
 
-    /// Updates the plan for `loss`. This is free while the loss stays within a quarter of an octave.
+    /// Updates the plan for `loss`. Costs nothing while the loss stays within a quarter of an octave.
     pub fn follow(&mut self, loss: Loss, level: FecLevel) {
         if self.cell != Cell::of(loss, level) {
             *self = FecPlan::of(loss, level);

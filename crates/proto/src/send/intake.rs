@@ -1,5 +1,5 @@
-//! How a subscriber takes frames: its queue limits, its need for frames of a still picture, and its key-frame
-//! budget. It depends on the kind of subscriber, not on its role.
+//! How a subscriber takes frames: its queue limits, its need for frames of a still picture, and its key-frame budget.
+//! The intake depends on the kind of subscriber, not on the role.
 
 use std::time::Duration;
 
@@ -42,11 +42,12 @@ const REPEAT_EVERY: Duration = Duration::from_millis(500);
 /// the rate (`fps_probe_size` of libavformat).
 const REPEAT_AT_FIRST: Duration = Duration::from_millis(50);
 
-/// Repetition interval for clients that notice a loss when a later frame arrives. A lost change is missing for that long
-/// plus a round trip (guess: short for a typed letter, and five frames per second without changes cost little).
+/// Repetition interval for clients that notice a loss when a later frame arrives. A lost change becomes visible after
+/// this interval plus a round trip (guess: this is short for a typed letter, and five frames per second without changes
+/// cost little).
 const REPEAT_AFTER_LOSS: Duration = Duration::from_millis(200);
 
-/// Duration of the start.
+/// Duration of the start, in which [`REPEAT_AT_FIRST`] applies.
 const START: Duration = Duration::from_millis(1500);
 
 impl Intake {

@@ -77,8 +77,8 @@ pub struct KeyFramePolicy {
 }
 
 impl KeyFramePolicy {
-    /// Additionally makes a frame a key frame if its number is at least `frames` higher than that of the last key
-    /// frame. This sets the GOP size, for encoders without feedback (OpenUVR paper, section IV-B3).
+    /// A policy with the GOP size `frames`: in addition to requested key frames, a frame is a key frame if its number
+    /// is at least `frames` higher than that of the last key frame (OpenUVR paper, section IV-B3).
     #[must_use]
     pub fn with_one_every(frames: Option<u32>) -> KeyFramePolicy {
         KeyFramePolicy {

@@ -24,7 +24,7 @@ pub enum L4sMode {
     Off,
 }
 
-/// Number of datagrams after which the counts are evaluated (guess): about seven frames at 10 Mb/s and 60 frames/s. The
+/// Number of datagrams after which the counts are evaluated (guess): about six frames at 10 Mb/s and 60 frames/s. The
 /// sample algorithm for QUIC tests ten packets (RFC 9000, appendix A.4).
 const SAMPLE: u32 = 100;
 

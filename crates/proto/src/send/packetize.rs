@@ -1,4 +1,5 @@
-//! Slices become sealed datagrams at once. FEC repair datagrams follow.
+//! Packetization: each slice is fragmented and sealed as soon as it is encoded. FEC repair datagrams follow at the end
+//! of a block or frame.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Rate control: one quantiser per frame, no look-ahead.
 //!
-//! x264's own rate control takes 1–2 ms before the first slice (measured at 720p and 1080p on one core: 1.0 and 2.0
-//! ms). With the constant quantisers that this controller chooses, x264 does not need this time. There is no limit
-//! within a frame, so key-frame sizes are predicted and kept near three times the size of another frame. With a fixed
+//! x264's own rate control takes time before the first slice: 1.0 ms at 720p and 2.0 ms at 1080p (measured on one
+//! core). With the constant quantisers that this controller chooses, x264 does not need this time. There is no limit
+//! within a frame, so key-frame sizes are predicted and kept near three times the size of other frames. With a fixed
 //! GOP size, or many requested key frames, all frames get fewer bits, so that the mean stays the same.
 
 use crate::units::{Bitrate, Size};
@@ -16,7 +16,7 @@ const QP_START: f64 = 32.0;
 /// log2 of the bits per pixel of the first key frame at quantiser 0. At quantiser 32, this is 0.82 bits, measured on a
 /// room full of detailed textures. That is a high value for a game.
 const KEY_PIXEL: f64 = 5.05;
-/// A key frame's share, relative to another frame's.
+/// The share of a key frame, relative to the share of another frame.
 const KEY_FRAME_SHARE: f64 = 3.0;
 /// Decrease of the quantiser number that halves the quantiser step (ITU-T H.264, section 8.5) and roughly doubles the
 /// bits.
@@ -26,7 +26,7 @@ const QP_PER_OCTAVE: f64 = 6.0;
 const GAIN: f64 = 0.6;
 const STEP_DOWN: f64 = -2.0;
 const STEP_UP: f64 = 6.0;
-/// Number of frames over which an overdraft is repaid.
+/// Number of frames over which an excess of bits is compensated.
 const DEBT_FRAMES: f64 = 30.0;
 
 /// Chooses quantisers so that the mean rate on the wire stays at the target.
@@ -100,7 +100,7 @@ impl RateControl {
         self.share = self.mean * n.map_or(1.0, |n| n / (n - 1.0 + KEY_FRAME_SHARE));
     }
 
-    /// The wanted bits of the next frame. They are fewer while an overdraft is repaid.
+    /// The target bits of the next frame; fewer while an earlier excess is compensated.
     fn goal(&self, key_frame: bool) -> f64 {
         let is_large = key_frame && !self.small_key;
         let shares = if is_large { KEY_FRAME_SHARE } else { 1.0 };
@@ -132,7 +132,7 @@ impl RateControl {
         if key_frame {
             self.key_size = Some(bits.log2() + f64::from(qp) / QP_PER_OCTAVE);
             self.small_key = false;
-            // A picture that exceeds its key frame's share probably exceeds another frame's, too.
+            // If a picture exceeds the share of a key frame, it probably also exceeds the share of another frame.
             self.qp = (self.qp).max(f64::from(qp) - QP_PER_OCTAVE + error.max(0.0));
             if !key_frames_only {
                 return;

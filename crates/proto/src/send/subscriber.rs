@@ -106,7 +106,7 @@ pub struct Frame {
     /// The number of slices.
     #[serde(deserialize_with = "slices")]
     pub slices: u8,
-    /// The frame interval at the maximum rate.
+    /// The frame interval at the maximum frame rate.
     #[serde(with = "crate::validated::span")]
     pub interval: Duration,
     /// The state of the subscriber's link, from its [`Feedback`].

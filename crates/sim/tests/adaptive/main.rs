@@ -33,7 +33,7 @@ struct Case {
     counted: u32,
 }
 
-/// Results of a run, from the time at which the bitrate has settled. Only the counters also include the time before.
+/// Results of a run, from the time at which the bitrate has settled. The counters also include the time before.
 #[derive(Debug)]
 struct Run {
     /// Complete frames per second.

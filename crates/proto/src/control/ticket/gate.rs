@@ -9,11 +9,11 @@ use super::{
 use crate::control::identity::{ClientId, PublicKey};
 use crate::control::negotiate::Role;
 
-/// Maximum number of remembered redeemed tickets, 72 bytes each. A ticket is remembered until it would be rejected as
+/// Maximum number of remembered redeemed tickets, 56 bytes each. A ticket is remembered until it would be rejected as
 /// expired.
 pub const MAX_USED: usize = 4096;
 
-/// Maximum number of devices admitted by tickets while the host runs, 36 bytes each.
+/// Maximum number of devices admitted by tickets while the host runs, 33 bytes each.
 pub const MAX_ADMITTED: usize = 1024;
 
 /// Redeems the tickets of one portal for one session.

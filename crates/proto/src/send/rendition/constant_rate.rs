@@ -2,14 +2,15 @@
 //!
 //! The schedule has one frame per interval, as in the generic cell rate algorithm (ITU-T I.371, annex A). A repetition
 //! is due only when the stream falls behind this schedule. A source at the stream's rate with a jitter below one
-//! interval thus gets no repetitions once the schedule has a lead. A slower source gets exactly the missing frames.
+//! interval thus gets no repetitions once the stream is ahead of the schedule. A slower source gets exactly the missing
+//! frames.
 
 use std::time::Duration;
 
 use crate::time::Instant;
 
-/// Maximum lead over the schedule, in frames. A second frame of lead absorbs the jitter of a source at the stream's
-/// rate. After such a source stops, the first repetition is due up to two intervals after the last frame.
+/// Maximum lead of the stream over the schedule, in frames. A second frame of lead absorbs the jitter of a source at
+/// the stream's rate. After such a source stops, the first repetition is due up to two intervals after the last frame.
 const LEAD: u32 = 2;
 
 /// The schedule of one rendition. The caller passes the time.
@@ -71,7 +72,7 @@ mod tests {
         // One jittered minute: up to 6 ms late, which is more than a third of an interval.
         let source = (0..3600).map(|n| n * 16_667 + n * 7919 % 6000);
         let (frames, repeated) = run(source);
-        // Before the schedule has a lead, a late frame causes a repetition.
+        // Before the stream is ahead of the schedule, a late frame causes a repetition.
         assert!(repeated <= 1, "{repeated}");
         assert_eq!(frames.len(), 3600 + repeated);
         assert_eq!(run((0..6000).map(|n| n * 10_000)).1, 0, "100 frames/s");

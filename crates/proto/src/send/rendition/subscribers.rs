@@ -54,7 +54,6 @@ pub(super) struct Subscribers<S> {
 }
 
 impl<S> Subscribers<S> {
-    /// Without subscribers.
     pub(super) fn new(view: ViewId) -> Subscribers<S> {
         Subscribers {
             view,

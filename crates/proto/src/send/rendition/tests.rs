@@ -581,7 +581,7 @@ fn a_still_picture_is_repeated_for_those_that_need_it() {
 #[test]
 fn a_lost_last_frame_is_followed_by_another() {
     let mut rendition = rendition();
-    // A client that does not acknowledge frames, even as the player, notices a loss when the next one arrives.
+    // A client that does not acknowledge frames, even as the player, notices a loss when the next frame arrives.
     let client = Recorder {
         intake: Some(Intake::Unacknowledged),
         ..Recorder::default()
