@@ -41,8 +41,8 @@ pub enum HostMessage {
     NotAdmitted(AdmitRefused),
     /// A frame begins. The player's link state is not sent.
     Begin(Instant, Box<Frame>),
-    /// A slice of the frame. Its bytes are the payload. If an intra refresh starts with the frame, the number says
-    /// after how many frames the picture is clean.
+    /// A slice of the frame. Its bytes are the payload. If an intra refresh starts with the frame, the number of frames
+    /// until the picture is clean follows.
     Slice(Instant, SlicePlace, Option<u16>),
     /// The frame is complete.
     End(Instant),

@@ -1,7 +1,8 @@
 //! TLS certificates pinned by their SHA-256 hash.
 //!
-//! A peer without a certificate authority publishes its certificate's [`CertificateHash`] through another channel. A client
-//! with a [`PinnedCertificate`] as its verifier accepts only that certificate, whatever its names and its validity.
+//! A peer without a certificate authority publishes its certificate's [`CertificateHash`] through another channel. A
+//! client with a [`PinnedCertificate`] as its verifier accepts only that certificate, and ignores its names and
+//! validity period.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -147,7 +147,6 @@ pub struct ClientSession {
     /// The latest window size that has not been sent. It is sent when all previous messages have been acknowledged, so
     /// that resizing does not fill a queue.
     window_size_due: Option<Size>,
-    /// The enabled clipboard directions.
     clipboard_directions: ClipboardDirections,
     sent_text: SentText,
     received_text: ReceivedText,
@@ -274,7 +273,7 @@ impl ClientSession {
                 self.clipboard_directions = ClipboardDirections::default();
                 self.sent_text.forget();
                 self.received_text.forget();
-                // It also sends the number of accepted pads again, unless it accepts none.
+                // The host also sends the number of accepted pads again, unless it accepts none.
                 self.pads_taken = 0;
                 ClientEvent::Granted {
                     role,

@@ -146,8 +146,8 @@ impl Host {
         sessions.chain(self.others.iter_mut().map(|o| &mut o.member))
     }
 
-    /// Sets how many pads the host accepts from a player; initially none. The number applies to sessions that start
-    /// after this call, and to role changes after it.
+    /// Sets the number of pads that the host accepts from a player; initially none. The number applies to sessions that
+    /// start after this call, and to role changes after it.
     pub fn pads_taken(&mut self, most: u8) {
         self.pads_taken = most;
     }
@@ -319,7 +319,7 @@ impl Host {
         self.reap();
     }
 
-    /// Removes ended members and collects the ledgers' records.
+    /// Removes ended sessions from the roles, and queues the ledgers' records as events.
     fn reap(&mut self) {
         self.settle_roles();
         let sessions = self.sessions.iter_mut().map(|s| &mut s.member);

@@ -17,7 +17,7 @@ use crate::wire::video::FieldOfView;
 /// picture.
 const LEAST_SPAN: f64 = 1e-3;
 
-/// Minimum fraction of a view's angle that remains, whatever the overscan.
+/// Minimum fraction of a view's angle that remains, regardless of the overscan.
 const LEAST_SHOWN: f32 = 0.25;
 
 /// A camera: a field of view and its size in pixels.

@@ -229,7 +229,7 @@ impl ClientStamps {
 }
 
 /// The age of a frame when its client submits it to the display. The fields have ILLIXR's names. The first age is
-/// measured only on the client's clock and is exact. The others start on the host's clock and have the error of the
+/// measured only on the client's clock and is exact. The other ages start on the host's clock and have the error of the
 /// clock estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DisplayLatency {

@@ -297,7 +297,7 @@ impl World {
         id
     }
 
-    /// The host's estimate of the player's head pose.
+    /// The newest head pose of the player that reached the host.
     #[must_use]
     pub fn posed(&self) -> Option<ReceivedPose> {
         self.host.pose()

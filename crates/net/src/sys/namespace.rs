@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Setup commands that wait for the carrier of the veth pair `here` and `there`. The kernel drops frames until it has
-/// detected the carrier. It does so in the background, under a lock. The last command waits for this lock.
+/// Setup commands that wait for the carrier of the veth pair `here` and `there`. The kernel detects the carrier in the
+/// background, under a lock, and drops frames until then. The last command waits for this lock.
 pub(crate) const UNTIL_UP: &str = "for end in here there; do
         tries=0
         until ip link show $end | grep -q 'state UP'; do

@@ -1,4 +1,4 @@
-//! Determines what happened to each video frame that the receiver finished, and reports it to the host.
+//! Determines the outcome of each video frame that the receiver finished, and reports the outcome to the host.
 //!
 //! The module is sans-I/O: the caller provides a decoder, a display and a clock. The callers are the client's media
 //! thread and the tests' deterministic simulation.
@@ -72,7 +72,7 @@ impl FrameResult {
     }
 }
 
-/// What happened to a frame during decoding and display.
+/// The result of decoding and displaying a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Presentation {
     /// When decoding completed.
@@ -205,7 +205,7 @@ impl Playout {
     }
 }
 
-/// How old the displayed content is when it is displayed.
+/// The age of the frame when it is submitted to the display.
 fn age(
     now: Instant,
     session: &ClientSession,

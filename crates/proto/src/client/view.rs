@@ -117,7 +117,6 @@ impl View {
         self.key_frame_again = Some(now + (plane.round_trip() * 2).max(Duration::from_millis(20)));
     }
 
-    /// Handles a timeout.
     pub(super) fn handle_timeout(&mut self, now: Instant, plane: &mut ControlPlane) {
         if self.report_again.is_some_and(|at| at <= now) {
             self.send_reports(now, plane);

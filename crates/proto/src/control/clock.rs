@@ -146,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// The true value is within the bound, however asymmetric the delays are, and for any drift up to `DRIFT_PPM`.
+        /// The true value is within the bound, for any asymmetry of the delays and any drift up to `DRIFT_PPM`.
         #[test]
         fn the_bound_holds(
             offset in -1_000_000_000_000_i64..1_000_000_000_000,

@@ -38,7 +38,7 @@ pub struct SubscriberFigures {
     #[serde(deserialize_with = "rate")]
     pub frames_per_second: Option<f64>,
     /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
-    /// `None` if there are no such frames, or if none of them has both times.
+    /// `None` if there are no such frames, or if no such frame has both times.
     pub latency: Option<LatencyFigures>,
     /// The share of datagrams with CE among these frames' datagrams with ECT(1) or CE, 0–1. `None` if there are no such
     /// datagrams, for example without L4S.

@@ -27,7 +27,6 @@ pub(super) struct Member {
     pub(super) loss: LossMeter,
     /// Whether it sent input as the player since the last release.
     pub(super) holds_input: bool,
-    /// Its pressed keys and buttons.
     pressed: Pressed,
     /// Whether the pressed keys may repeat.
     repeats: bool,

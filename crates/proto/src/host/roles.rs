@@ -83,7 +83,6 @@ impl Roles {
         }
     }
 
-    /// The current player.
     pub(crate) fn player(&self) -> Option<SubscriberId> {
         let plays = |(_, standing): &&(_, Standing)| *standing == Standing::Player;
         self.members.iter().find(plays).map(|(id, _)| *id)

@@ -82,7 +82,6 @@ pub(super) struct Session {
     pub(super) media: Option<Box<MediaSender>>,
     /// Receives the client's streams.
     pub(super) uplink: Option<Box<UplinkReceiver>>,
-    /// Whether it may only observe.
     pub(super) observe_only: bool,
     /// Whether it has a role.
     pub(super) joined: bool,
@@ -94,10 +93,8 @@ pub(super) struct Session {
     pub(super) mouse_due: bool,
     /// A change of the source's visibility is pending; the latest wins.
     pub(super) shown_due: bool,
-    /// Rate limits of feedback requests and probes.
     pub(super) feedback_requests: Allowance,
     pub(super) probes: Allowance,
-    /// Rate limit of window sizes.
     pub(super) window_sizes: Allowance,
     /// Clipboard text in both directions.
     pub(super) sent_text: SentText,

@@ -47,7 +47,6 @@ impl View {
         self.beacon = Some((now + BEACONS[0], 0));
     }
 
-    /// The beacon that is due.
     pub(super) fn poll_beacon(&mut self, now: Instant) -> Option<Message<'static>> {
         let (_, step) = self.beacon.filter(|(at, _)| *at <= now)?;
         let wait: Duration = match BEACONS.get(step + 1) {
@@ -61,7 +60,6 @@ impl View {
         })
     }
 
-    /// When the next beacon is due.
     pub(super) fn next_beacon(&self) -> Option<Instant> {
         self.beacon.map(|(at, _)| at)
     }
@@ -111,7 +109,6 @@ impl Views {
         self.all.iter_mut()
     }
 
-    /// Handles a timeout.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         for view in &mut self.all {
             view.ledger.handle_timeout(now);

@@ -3,7 +3,7 @@
 use super::event::{Button, EV_KEY, InputEvent, KeyCode};
 use crate::id::DeviceId;
 
-/// `BTN_MISC` of `linux/input-event-codes.h`: codes from here up to the one before `KEY_OK` (0x160) are buttons.
+/// `BTN_MISC` of `linux/input-event-codes.h`. Codes from here on, up to the code before `KEY_OK` (0x160), are buttons.
 const FIRST_BUTTON: u16 = 0x100;
 const FIRST_KEY_BEHIND_BUTTONS: u16 = 0x160;
 

@@ -1,7 +1,7 @@
 //! Loss counting by packet number, with run lengths.
 //!
-//! A missing packet may still arrive. It therefore counts as lost only at the end of the frame after the one in which
-//! it was overtaken.
+//! A missing packet may still arrive. Therefore, it counts as lost only when the frame during which it was overtaken
+//! and the next frame have ended.
 
 /// Size of the window in packets: 1.4 MB of datagrams, which is more than arrive between the ends of two frames on any lossy
 /// link. Older packets count as lost.

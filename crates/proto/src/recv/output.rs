@@ -95,7 +95,8 @@ pub struct Counters {
     pub received: u64,
     /// Datagrams of streams without a receiver.
     pub skipped: u64,
-    /// Lost packets. A missing packet counts at the end of the frame after the one in which a later packet overtook it.
+    /// Lost packets. A missing packet counts when the frame during which it was overtaken and the next frame have
+    /// ended.
     pub missing: u64,
     /// Runs of lost packets.
     pub runs: u64,

@@ -42,7 +42,6 @@ pub struct MediaReceiver {
     losses: Losses,
     received: u64,
     skipped: u64,
-    /// Whether ECN fields are counted and reported.
     reports_ecn: bool,
 }
 

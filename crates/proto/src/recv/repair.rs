@@ -67,7 +67,6 @@ impl Shards {
     }
 }
 
-/// One block of a frame.
 #[derive(Debug, Default)]
 struct Block {
     data: Shards,
@@ -161,7 +160,6 @@ impl Repair {
         self.compute(frame, place.block);
     }
 
-    /// Adds a parity shard.
     pub(super) fn parity(&mut self, parity: &FecRepair<'_>) {
         let room = MAX_SHARD_BYTES - self.bytes;
         let Some(block) = self.block(parity.frame, parity.block) else {

@@ -94,7 +94,7 @@ impl TimedReceiver {
         self.stream
     }
 
-    /// Sets how long the receiver waits for a missing payload after a later one has arrived: the duration of the
+    /// Sets the maximum wait for a missing payload after a later payload has arrived. Use the duration of the
     /// consumer's buffer, or a little less.
     pub fn set_wait(&mut self, wait: Duration) {
         self.wait = wait;

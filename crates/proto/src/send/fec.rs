@@ -76,8 +76,8 @@ impl FecPlan {
     };
 
     /// The plan for this loss. A block gets enough parity shards to fail with the probability of `level` at most, but
-    /// no more than the level's limit; small blocks may get up to four. If this would not even halve the failures, there
-    /// is no parity, because outages are then longer than parity can repair. Takes about 0.1 ms.
+    /// no more than the level's limit; small blocks may get up to four. If parity would not even halve the failures,
+    /// there is none, because the outages are longer than parity can repair. Takes about 0.1 ms.
     #[must_use]
     pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {

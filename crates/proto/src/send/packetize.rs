@@ -305,8 +305,8 @@ impl VideoSender {
         self.block = block.checked_add(1);
     }
 
-    /// Replaces `out` by the requested recent bodies, sealed again. Each is retransmitted at most twice, and not if it is
-    /// older than 100 ms.
+    /// Replaces `out` by the requested recent bodies, sealed again. Each body is retransmitted at most twice, and not
+    /// if it is older than 100 ms.
     pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest, out: &mut SendBuf) {
         out.clear();
         for body in self.bodies.requested(now, request) {

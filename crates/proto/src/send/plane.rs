@@ -1,8 +1,8 @@
 //! The sending side of a session's media plane: one key and one packet counter, shared by the senders of all
 //! streams.
 //!
-//! Each sender seals in its own thread without waiting for another, so that bursts of video do not delay
-//! audio. They share only the packet counter.
+//! Each sender seals in its own thread without waiting for another, so that bursts of video do not delay audio. The
+//! senders share only the packet counter.
 
 use super::packetize::VideoSender;
 use super::timed::TimedSender;

@@ -82,7 +82,6 @@ pub struct Rendition<S> {
     last_echo: InputSeq,
     /// The echo of the newest picture.
     picture_echo: InputEcho,
-    /// The refinement of a still picture.
     static_refinement: StaticRefinement,
     /// The macroblocks that the current frame need not code.
     unchanged: Vec<bool>,

@@ -39,7 +39,6 @@ pub(super) struct SentBodies {
 }
 
 impl SentBodies {
-    /// Adds a body.
     pub(super) fn push(
         &mut self,
         now: Instant,
@@ -65,7 +64,6 @@ impl SentBodies {
         }
     }
 
-    /// Drops all bodies.
     pub(super) fn clear(&mut self) {
         *self = SentBodies::default();
     }

@@ -20,7 +20,7 @@ use crate::wire::control::GoodbyeReason;
 /// A changed state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Update {
-    /// The subscriber has a new role, without having requested it.
+    /// The subscriber's new role, whether or not the subscriber requested it.
     Role {
         /// The role.
         role: Role,

@@ -62,7 +62,7 @@ pub struct Extensions {
     /// The configuration, on a key frame.
     pub configuration: Option<Configuration>,
     /// An intra refresh starts with this frame. The value is the number of frames after it in its reference chain. If
-    /// this frame and all of them arrive completely, the picture is clean, whatever its state was before.
+    /// this frame and all of them arrive completely, the picture is clean, regardless of its earlier state.
     pub clean_after: Option<u16>,
     /// The pose with which the picture was drawn.
     pub pose: Option<PoseEcho>,

@@ -22,8 +22,8 @@ use crate::time::Instant;
 /// 6.6, limits AES-GCM.
 pub const PACKETS_PER_KEY: u64 = 1 << 22;
 
-/// How many packets a reordered packet may be behind the newest packet: the number of datagrams in ten key frames of
-/// 140 kB.
+/// Maximum distance of a reordered packet behind the newest packet, in packets: the datagrams of ten key frames of 140
+/// kB.
 const REPLAY_WINDOW: u64 = 1024;
 
 /// The shared secret of a handshake. Media and control keys are derived from it; the secret itself never seals

@@ -54,7 +54,6 @@ impl<T> TailDrop<T> {
         self.packets.front().map(|(arrived, _)| *arrived)
     }
 
-    /// The number of packets.
     pub(super) fn len(&self) -> usize {
         self.packets.len()
     }

@@ -38,7 +38,6 @@ enum Phase {
     Probe(Instant),
 }
 
-/// The control.
 #[derive(Debug)]
 pub(super) struct Bbr {
     phase: Phase,

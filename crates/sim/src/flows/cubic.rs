@@ -13,7 +13,6 @@ const BETA: f64 = 0.7;
 /// α of the Reno-friendly region (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// The control.
 #[derive(Debug)]
 pub(super) struct Cubic {
     window: f64,

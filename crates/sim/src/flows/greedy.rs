@@ -5,7 +5,6 @@ use openuvr_proto::units::Bitrate;
 use super::{Ack, Control, Loss};
 use crate::aqm::Ecn;
 
-/// The control.
 #[derive(Debug)]
 pub(super) struct Greedy {
     rate: f64,

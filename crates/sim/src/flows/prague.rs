@@ -18,7 +18,6 @@ const VIRTUAL_ROUND_TRIP: Duration = Duration::from_millis(25);
 /// Factor of the pacing rate while the window doubles each round trip (Linux: `tcp_pacing_ss_ratio`).
 const START_PACING: f64 = 2.0;
 
-/// The control.
 #[derive(Debug)]
 pub(super) struct Prague {
     window: f64,

@@ -26,8 +26,8 @@ const FIRST_RESEND: Duration = Duration::from_millis(250);
 /// The longest retransmission timeout. The client finds a restarted host within this time.
 const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 
-/// The client restarts from Hello when it has sent a Begin or Finish this many times without an answer. The client's
-/// cookie may be damaged or expired, or the host may have evicted the handshake.
+/// The client restarts from Hello when it has sent a Begin (or, except at pairing, a Finish) this many times without an
+/// answer. The client's cookie may be damaged or expired, or the host may have evicted the handshake.
 const SENDS_BEFORE_RESTART: u32 = 4;
 
 /// The client waits for this time before it accepts an untagged Refused, because an attacker on the path can forge one.
@@ -37,7 +37,7 @@ const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 /// How a client authenticates the host.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// By the host's PIN, at the first pairing.
+    /// By the host's PIN, at a pairing.
     Pin(Pin),
     /// By the host's key from an earlier pairing.
     Known(PublicKey),

@@ -190,7 +190,7 @@ struct TicketClaim {
     ticket: Result<SignedTicket, TicketRefused>,
 }
 
-/// A refusal: the reason, and how many seconds to wait. The wait is zero unless the host is busy.
+/// A refusal: the reason, and the seconds to wait. The wait is zero unless the host is busy.
 struct Refusal(Reason, u16);
 
 impl HostHandshake {

@@ -64,7 +64,6 @@ impl Arrivals {
         first || other
     }
 
-    /// Resets the window.
     pub(super) fn forget(&mut self) {
         self.transits.clear();
         (self.since, self.jitter) = (0, 0);

@@ -37,8 +37,8 @@ struct Path {
     clock: i64,
     /// Arrivals are quantised to multiples of this many nanoseconds.
     grain: i64,
-    /// For how many of the next frames a client without kernel timestamps processes the second half late, and by how
-    /// many nanoseconds.
+    /// The number of next frames of which a client without kernel timestamps processes the second half late, and the
+    /// lateness in nanoseconds.
     pauses: (u32, i64),
     /// Maximum datagrams of a frame.
     most: u32,

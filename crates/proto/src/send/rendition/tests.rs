@@ -501,7 +501,7 @@ fn frames_a_second_follow_the_players_display() {
     }
 }
 
-/// A rate that the player's user chose applies up to the host's limit, whatever the usual rate.
+/// A rate that the player's user chose applies up to the host's limit, regardless of the usual rate.
 #[test]
 fn frames_a_second_follow_the_players_choice() {
     let mut settings = rendition().settings;
