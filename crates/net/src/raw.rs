@@ -2,8 +2,8 @@
 //! (OpenUVR paper, section IV-B2). Both ends must be on one segment and permitted to open packet sockets.
 //!
 //! A batch is sent and received with one system call (`sendmmsg`, `recvmmsg` on packet(7)), and the kernel copies each
-//! datagram once on each side. Measured on a veth pair, the transfer of a 140 kB video frame takes 0.18 ms, compared
-//! with 0.35 ms over UDP without GSO, 0.17 ms with GSO, and 0.22 ms through memory-mapped rings (`ring`).
+//! datagram once on each side. The transfer of a 140 kB video frame over a veth pair takes 0.18 ms (measured). It takes
+//! 0.35 ms over UDP without GSO, 0.17 ms over UDP with GSO, and 0.22 ms through memory-mapped rings (`ring`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

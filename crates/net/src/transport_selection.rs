@@ -1,8 +1,8 @@
 //! All transports of one program behind one link. A datagram's path selects the transport for sending. This link
 //! receives the datagrams of all transports.
 //!
-//! A session changes its transport by changing its path. Raw Ethernet uses the number of the UDP port, so a peer that knows
-//! one port knows both, and programs on one machine do not receive each other's frames.
+//! A session changes its transport by changing its path. Raw Ethernet uses the same port number as UDP. Therefore, a
+//! peer that knows one port knows both, and programs on one machine do not receive each other's frames.
 //!
 //! The crate `runtime` probes transports and chooses the path of a session.
 

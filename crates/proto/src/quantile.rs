@@ -1,6 +1,5 @@
-//! Quantiles by nearest rank, without interpolation: the smallest of the measured values such that at least the given
-//! share of all values are less than or equal to it. The median of an even number of values is the lower of the two
-//! middle ones.
+//! Quantiles by nearest rank, without interpolation: the smallest measured value such that at least the given share of
+//! all values is less than or equal to it. The median of an even number of values is the lower of the two middle ones.
 
 /// The unit of shares: 9999 units are the 99.99th percentile.
 pub const UNITS: u16 = 10_000;

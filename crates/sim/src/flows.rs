@@ -3,7 +3,7 @@
 //! [`bulk::Bulk`] is the transport: packets in flight, acknowledgements, loss detection, pacing. A [`Control`]
 //! determines the window and the pacing rate. Flows run on a virtual clock and always have data to send.
 //!
-//! The flows are models, because only the load on the bottleneck matters: each packet is acknowledged separately,
+//! The flows are simplified, because only the load on the bottleneck matters: each packet is acknowledged separately,
 //! acknowledgements are never lost, and lost packets are not retransmitted.
 //!
 //! Each control has a file, an entry in [`Kind::ALL`] and an arm in [`Kind::open`].

@@ -16,7 +16,7 @@ use crate::time::Instant;
 
 /// Maximum number of wrong PINs in one window, after which it closes: 24 guesses among a million PINs. Eight networks
 /// must reach their limit ([`MAX_TRIES_OF_ONE`]) to close the window, so an attacker with few addresses cannot close
-/// it.
+/// the window.
 pub const MAX_TRIES: u32 = 24;
 
 /// Maximum number of wrong PINs from one network (an IPv4 address, or 64 bits of IPv6) in one window. Other networks

@@ -22,9 +22,9 @@ const SUFFICIENT: u32 = 4;
 /// Number of requests.
 const TRIES: u8 = 4;
 
-/// Time until the next request, or until the probe ends after the last one: far more than a round trip on a local
-/// network, so that a busy machine does not count as a bad link (guess). If the round trip to a distant host is longer,
-/// the answer to an earlier request arrives after the next request.
+/// Time from a request to the next one, and from the last request to the end of the probe. It is far more than a round
+/// trip on a local network, so that a busy machine does not count as a bad link (guess). If the round trip to a distant
+/// host is longer, the answer to an earlier request arrives after the next request.
 const TIMEOUT: Duration = Duration::from_millis(150);
 
 /// A path to probe.

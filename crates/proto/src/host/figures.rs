@@ -1,7 +1,7 @@
 //! Statistics of a host's subscribers: kind, role and, from their reports, frame rate and latency over a sliding window.
 //!
-//! They are fed with the records of the [ledger](crate::ledger), outside of [`Host`](super::Host), because readers must
-//! not block the sending threads. Unreported values are `None`, never zero.
+//! The statistics are computed from the records of the [ledger](crate::ledger), outside of [`Host`](super::Host),
+//! because readers must not block the sending threads. Unreported values are `None`, never zero.
 
 use std::collections::VecDeque;
 use std::time::Duration;

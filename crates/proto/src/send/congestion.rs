@@ -1,10 +1,9 @@
 //! Congestion control from the delay and loss of each frame: fast decrease, slow increase.
 //!
 //! A growing queue is visible in the report of the first frame that waited in it, long before a loss. While the queue
-//! is not empty, the spread of a frame's datagrams at the receiver gives the link's capacity. One round trip and two
-//! frames after a link slows down, the target is therefore below the link's capacity, and new frames are skipped while
-//! the queue drains. Without a queue, the target rises, and it rises faster when the frames' spread shows spare
-//! capacity.
+//! is not empty, the spread of a frame's datagrams at the receiver gives the link's capacity. If a link slows down, the
+//! target is therefore below its capacity after one round trip and two frames. New frames are skipped while the queue
+//! drains. Without a queue, the target rises, and it rises faster when the frames' spread shows spare capacity.
 //!
 //! Lateness alone proves nothing about the link, because a machine may have been busy. Late frames therefore decrease
 //! the rate only if the link spread the datagrams of a frame, or spread the late frames, or lost datagrams. The assumed
@@ -82,8 +81,8 @@ const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Share of the measured capacity that becomes the target; the rest drains the queue. With 0.8, a tenth of the frames
 /// wait longer than 20 ms on the links of `crates/sim/tests/adaptive/narrow.rs`; with this value, fewer do.
 const BELOW_CAPACITY: f64 = 0.75;
-/// Minimum factor of one decrease (guess), because the spread of two frames may be caused by a brief disturbance of the
-/// radio link.
+/// Minimum factor of one decrease (guess). It limits the decrease, because a brief disturbance of a radio link may also
+/// spread two frames.
 const LARGEST_CUT: f64 = 0.25;
 /// Decrease factor without reports.
 const SILENT_CUT: f64 = 0.5;
@@ -113,14 +112,14 @@ const CLIMB_FREE: f64 = 1.15;
 const ROOM: f64 = 1.5;
 /// Increase near the rate at which the link was last full.
 const CLIMB_CAREFUL: f64 = 1.01;
-/// Share of a full link's capacity up to which the target increases while the capacity is remembered, unless frames cross
-/// the link faster than its capacity by the factor [`WIDER`]. The rest of the link transmits frames that are larger than
-/// the mean.
+/// While the capacity of a full link is remembered, the target increases only up to this share of it, unless frames
+/// cross the link faster than the capacity by the factor [`WIDER`]. The rest is for frames that are larger than the
+/// mean.
 const HELD: f64 = 0.85;
 const WIDER: f64 = 1.1;
-/// The range that counts as near the rate at which the link was last full, relative to that rate; and the time for
-/// which that rate is remembered.
+/// A rate counts as near the rate at which the link was last full if it is between these multiples of that rate.
 const NEAR: (f64, f64) = (0.85, 1.15);
+/// Time for which the rate of a full link is remembered.
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// Window for the empty link's delay, in seconds. Clocks drift apart by 1 ms in this time.
 const BASE_WINDOW: i64 = 10;
@@ -465,9 +464,9 @@ impl Congestion {
         self.eased = None;
     }
 
-    /// The delay of the empty path, if the frames are late because the path became longer. In that case, all are late
-    /// by the same amount, although the newest frame `crossed` as fast as on an idle link, or the target has already
-    /// been lowered. If a queue were the cause, the delay would have grown or shrunk.
+    /// The delay of the empty path, if the frames are late because the path became longer. In that case, all frames are
+    /// late by the same amount, although the newest frame `crossed` as fast as on an idle link, or the target has
+    /// already been lowered. If a queue were the cause, the delay would have grown or shrunk.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
         let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,

@@ -34,8 +34,8 @@ const NEWEST_AGE: Duration = Duration::from_millis(50);
 /// wait several times as long during a build. Video players themselves buffer half a second or more.
 const STEADY_AGE: Duration = Duration::from_millis(500);
 
-/// Repetition interval of a still picture: half of the interval that video players and recordings need, so that a late
-/// repetition still arrives within a second.
+/// Repetition interval of a still picture: half of the interval that video players and recordings need, so that a
+/// repetition arrives within a second even if it is late.
 const REPEAT_EVERY: Duration = Duration::from_millis(500);
 
 /// Repetition interval at the start, while video players probe the stream. ffmpeg needs about twenty frames to detect

@@ -1,8 +1,8 @@
 //! Key-frame requests and their rate limits.
 //!
-//! As in the OpenUVR paper (section IV-B), no further requested key frame is sent for a while after a key frame,
-//! because a burst of large frames makes a bad link worse. A request names the client's newest frame, so a request that
-//! was sent before the key frame arrived is recognised and ignored, however late it is.
+//! As in the OpenUVR paper (section IV-B), no requested key frame is sent for a while after a key frame, because a
+//! burst of large frames makes a bad link worse. A request names the client's newest frame, so a request that was sent
+//! before the key frame arrived is recognised and ignored, however late it is.
 
 use std::time::Duration;
 

@@ -83,8 +83,8 @@ impl TimedSender {
         self.repeats
     }
 
-    /// Adapts to the loss. Each payload is repeated at least once, and as often as necessary so that at most one
-    /// payload in 10 000 is lost with all its repetitions, but at most seven times.
+    /// Adapts to the loss. Each payload is repeated one to seven times: as often as necessary for at most one payload
+    /// in 10 000 to be lost with all its repetitions.
     ///
     /// The loss model is Gilbert's: after a lost datagram, the next datagram is lost with probability 1 − 1 / (run
     /// length).

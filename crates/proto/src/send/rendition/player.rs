@@ -32,8 +32,8 @@ impl<S: Subscriber> Rendition<S> {
         let usual = self.usual_fps;
         match constraints.fps.filter(|_| self.settings.follows_display) {
             // The frame rate stays at or below the usual one. At a higher rate, each frame would get a smaller share of
-            // the bit rate, and if the application draws no faster than usual, the shares of the additional frames
-            // would be unused.
+            // the bit rate. If the application draws no faster than usual, the shares of the additional frames would be
+            // unused.
             Some(fps) => rate(fps).min(usual),
             None => usual,
         }
