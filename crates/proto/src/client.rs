@@ -116,7 +116,7 @@ pub enum ClientEvent {
     EcnFeedback,
     /// Run a pad's motors for this duration. A later event for the pad replaces this one.
     Rumble(PadId, Rumble, Duration),
-    /// Start a vibration of a controller. It replaces the previous one.
+    /// Start a vibration of a controller. It replaces the previous vibration of the same hand.
     Haptic(Haptic),
     /// An event of the host's rate control.
     ControlEvent(ControlEvent),

@@ -208,7 +208,7 @@ pub struct ReceivedControllers {
     pub received: Instant,
 }
 
-/// A haptic effect for one hand. A new one replaces the current one.
+/// A haptic effect for one hand. A new effect replaces the current effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Haptic {
     /// The hand.

@@ -202,7 +202,7 @@ pub struct ReceivedPose {
     pub received: Instant,
 }
 
-/// The client's send queue of poses or other states. Only the newest one is kept.
+/// The client's send queue of poses or other states. Only the newest state is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct LatestSender<T> {
     newest: PoseId,

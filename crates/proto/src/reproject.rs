@@ -66,7 +66,7 @@ impl Homography {
     /// The identity.
     pub const SAME: Homography = Homography([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
 
-    /// Maps the displayed picture to the drawn one, for an eye that has turned: `turned` is its current orientation
+    /// Maps the displayed picture to the drawn picture, for an eye that has turned: `turned` is its current orientation
     /// relative to the eye for which the picture was drawn. `None` if a camera has an empty view.
     #[must_use]
     pub fn re_aimed(drawn: &Camera, shown: &Camera, turned: Rotation) -> Option<Homography> {
@@ -82,16 +82,16 @@ impl Homography {
         Some(Homography(product(&drawn.projection()?, &rays)))
     }
 
-    /// The matrix's rows. A position x, y of the displayed picture maps to the position X / Z, Y / Z of the drawn one, where
-    /// (X, Y, Z) is this matrix times (x, y, 1). For Z ≤ 0, the position is behind the eye for which the picture was
-    /// drawn.
+    /// The matrix's rows. A position x, y of the displayed picture maps to the position X / Z, Y / Z of the drawn
+    /// picture, where (X, Y, Z) is this matrix times (x, y, 1). For Z ≤ 0, the position is behind the eye for which the
+    /// picture was drawn.
     #[must_use]
     pub fn rows(&self) -> [[f64; 3]; 3] {
         self.0
     }
 
-    /// The position in the drawn picture that corresponds to a position in the displayed one; `None` if it is behind
-    /// the eye for which the picture was drawn.
+    /// The position in the drawn picture that corresponds to a position in the displayed picture; `None` if it is
+    /// behind the eye for which the picture was drawn.
     #[must_use]
     pub fn source(&self, x: f64, y: f64) -> Option<[f64; 2]> {
         let [x, y, z] = self.0.map(|[a, b, c]| a * x + b * y + c);

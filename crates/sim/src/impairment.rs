@@ -13,13 +13,13 @@ pub struct Impairment {
     /// Delay of every datagram.
     pub delay: Duration,
     /// Maximum additional delay. The additional delay is uniformly distributed. The order is preserved: a datagram
-    /// waits for earlier ones.
+    /// waits for earlier datagrams.
     pub jitter: Duration,
     /// Probability of loss.
     pub loss: f64,
     /// Burst loss, in addition to the independent loss.
     pub burst: Option<BurstLoss>,
-    /// Probability that a datagram is delayed by [`Impairment::reorder_by`], so that later ones overtake it.
+    /// Probability that a datagram is delayed by [`Impairment::reorder_by`], so that later datagrams overtake it.
     pub reorder: f64,
     /// Additional delay of a reordered datagram.
     pub reorder_by: Duration,

@@ -57,8 +57,8 @@ impl View {
         self.send_reports(now, plane);
     }
 
-    /// Finds the oldest report that is new or has timed out. Sends this report, all later ones and up to
-    /// `REPORTS_REPEATED` earlier ones.
+    /// Finds the oldest report that is new or has timed out. Sends this report, all later reports, and up to
+    /// `REPORTS_REPEATED` earlier reports.
     fn send_reports(&mut self, now: Instant, plane: &mut ControlPlane) {
         let wait = report_wait(plane);
         let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);

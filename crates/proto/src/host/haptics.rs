@@ -47,7 +47,7 @@ pub(super) struct Haptics {
 }
 
 impl Haptics {
-    /// Starts a vibration, replacing the previous one.
+    /// Starts a vibration, which replaces the previous vibration of this hand.
     pub(super) fn set(&mut self, now: Instant, haptic: Haptic) {
         self.serial = self.serial.wrapping_add(1);
         self.hands[haptic.hand.index()] = Some(PendingHaptic {

@@ -86,7 +86,7 @@ pub(super) struct Session {
     /// Whether it has a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
-    /// A cursor shape is pending; the latest wins. It is sent when the previous one has been acknowledged, so that an
+    /// A cursor shape is pending; the latest wins. It is sent when the previous shape has been acknowledged, so that an
     /// animated cursor does not fill a queue.
     pub(super) shape_due: bool,
     /// A change of the mouse mode is pending; the latest wins.

@@ -90,7 +90,7 @@ pub enum InputEvent {
         /// Depending on the kind: 1 for pressed and 0 for released, a distance, or a position.
         value: i32,
     },
-    /// A gamepad was connected. It replaces a previous one with the same number, and its state is neutral.
+    /// A gamepad was connected. It replaces a previous gamepad with the same number, and its state is neutral.
     PadConnected {
         /// The gamepad.
         pad: PadId,

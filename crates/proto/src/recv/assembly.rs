@@ -87,7 +87,7 @@ pub(super) struct SliceAssembly {
     end: usize,
     /// When its first fragment was processed.
     began: Option<Instant>,
-    /// When a fragment after the first missing one was processed.
+    /// When a fragment after the first missing fragment was processed.
     gap_since: Option<Instant>,
     /// Time and count of requests.
     requested: Option<(Instant, u8)>,

@@ -1,5 +1,5 @@
-//! The health of recent frames. A complete frame gives an intact picture if it has no reference or an intact one, or if
-//! it completes an undamaged intra refresh.
+//! The health of recent frames. A complete frame gives an intact picture if it has no reference, if its reference is
+//! intact, or if it completes an undamaged intra refresh.
 
 use crate::id::FrameId;
 

@@ -79,7 +79,8 @@ pub struct FrameEnd {
 /// Whether the picture is intact, and the receiver's state for a key-frame request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PictureState {
-    /// Whether the newest frame is damaged. Later frames are then damaged too, until one has no reference or an intact one.
+    /// Whether the newest frame is damaged. Later frames are then damaged too, until a frame has no reference or an
+    /// intact reference.
     pub broken: bool,
     /// The newest complete frame.
     pub last_good: FrameId,

@@ -448,7 +448,7 @@ impl VideoReceiver {
         self.done != FrameId::NONE || !self.frames.is_empty()
     }
 
-    /// Whether a later frame is complete, so that displaying an earlier one would only delay it.
+    /// Whether a later frame is complete. Displaying an earlier frame would then only delay it.
     #[must_use]
     pub fn has_later(&self) -> bool {
         self.frames.iter().skip(1).any(|a| a.recoverable.is_some())

@@ -1,6 +1,6 @@
 //! The receiver of a timed stream: ordered payloads, each once, and gaps.
 //!
-//! A payload is delivered after all earlier ones. The receiver waits at a gap, because the payload may be late or
+//! A payload is delivered after all earlier payloads. The receiver waits at a gap, because the payload may be late or
 //! repeated, but no longer than the consumer allows ([`TimedReceiver::set_wait`]). Then [`TimedOutput::Missing`]
 //! reports the number of lost payloads for concealment. For any input, at most 64 payloads are stored.
 
@@ -163,7 +163,7 @@ impl TimedReceiver {
         self.waiting += 1;
     }
 
-    /// The first payload that waits for an earlier one, and the earliest arrival among those waiting.
+    /// The first payload that waits for an earlier payload, and the earliest arrival of all waiting payloads.
     fn gap(&self) -> Option<(u64, Instant)> {
         let next = self.next.filter(|_| self.waiting > 0)?;
         let ahead = next..next.saturating_add(MAX_WAITING);

@@ -14,8 +14,8 @@ pub enum Intake {
     Steady,
     /// All frames, however late. Used for a recorder.
     Complete,
-    /// Only the newest frames matter, and a lost frame is noticed when a later one arrives. Used for a Moonlight client,
-    /// which does not acknowledge frames.
+    /// Only the newest frames matter, and a lost frame is noticed when a later frame arrives. Used for a Moonlight
+    /// client, which does not acknowledge frames.
     Unacknowledged,
 }
 

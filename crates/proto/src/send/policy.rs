@@ -114,7 +114,8 @@ pub enum NextFrame {
     Key,
     /// Refers to this frame.
     Predicted(FrameId),
-    /// Refers to this frame, the newest, and starts an intra refresh. If one is running, the new one starts after it.
+    /// Refers to this frame, the newest, and starts an intra refresh. If a refresh is running, the new refresh starts
+    /// after it.
     IntraRefresh(FrameId),
 }
 

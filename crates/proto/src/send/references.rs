@@ -1,9 +1,9 @@
 //! The reference of the next frame: the newest frame that is not known to be broken at the player.
 //!
-//! The client's reports are the acknowledgements. A lost or concealed frame breaks its descendants, so after a loss the next
-//! frame refers to the newest intact one. The picture is clean again one round trip after the loss, without a key frame
-//! (measured with libx264 and eight reference pictures: clean after three frames with 50 kB, while a key frame has 80 kB).
-//! If the encoder no longer keeps an intact frame, a key frame is needed.
+//! The client's reports are the acknowledgements. A lost or concealed frame breaks its descendants. After a loss, the
+//! next frame therefore refers to the newest intact frame. The picture is clean again one round trip after the loss,
+//! without a key frame (measured with libx264 and eight reference pictures: clean after three frames with 50 kB, while
+//! a key frame has 80 kB). If the encoder no longer keeps an intact frame, a key frame is needed.
 
 use std::collections::VecDeque;
 
@@ -101,7 +101,7 @@ impl References {
         }
     }
 
-    /// Whether the newest frame is broken. The player's picture stays damaged until a frame refers to an intact one.
+    /// Whether the newest frame is broken. The player's picture stays damaged until a frame refers to an intact frame.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.coded.back().is_some_and(|c| c.state == State::Broken)

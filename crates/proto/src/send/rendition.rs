@@ -630,7 +630,7 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// Ends the frame because it was not coded: `stage` failed. A new encoder codes the next one.
+    /// Ends the frame because it was not coded: `stage` failed. A new encoder codes the next frame.
     pub fn failed(&mut self, now: Instant, stage: Stage) {
         self.encoder = None;
         self.failed_at = Some(self.last_frame_at);

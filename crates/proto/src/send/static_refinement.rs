@@ -191,8 +191,7 @@ impl StaticRefinement {
         (self.bits as f64 * 2.0 <= room).then_some(better.max(EXACT_QP))
     }
 
-    /// The next refinement. The caller codes it as a frame that refers to the newest one, and reports the
-    /// result.
+    /// The next refinement. The caller codes it as a frame that refers to the newest frame, and reports the result.
     pub fn next(&mut self, target: Bitrate) -> Option<Improvement> {
         if !self.parts {
             let all = u16::try_from(self.qps.len()).unwrap_or(u16::MAX);

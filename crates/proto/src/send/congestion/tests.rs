@@ -343,7 +343,7 @@ fn a_longer_path_is_not_taken_for_a_full_link() {
     }
 }
 
-/// Late reports of the old path must not affect the new one.
+/// Late reports of the old path must not affect the new path.
 #[test]
 fn a_new_path_is_measured_again() {
     let mut path = Path::new(20, 256 << 10);
