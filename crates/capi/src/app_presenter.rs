@@ -22,7 +22,7 @@ pub(crate) struct DecodedPicture {
 }
 
 impl DecodedPicture {
-    /// The application's view; valid until this is dropped or changed.
+    /// The picture as a structure of the C API. Valid until `self` is dropped or changed.
     pub(crate) fn picture(&self) -> openuvr_picture {
         openuvr_picture {
             width: self.size.width,
@@ -99,10 +99,9 @@ pub(crate) struct OnFrame {
     pub(crate) user: *mut c_void,
 }
 
-// SAFETY: the header documents that it is called on a thread of the library.
+// SAFETY: the header documents that a thread of the library calls the callback.
 unsafe impl Send for OnFrame {}
 
-/// The presenter.
 pub(crate) struct AppPresenter {
     pub(crate) pictures: Arc<Pictures>,
     pub(crate) on_frame: Option<OnFrame>,

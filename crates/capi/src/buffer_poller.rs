@@ -4,8 +4,8 @@
 //! The thread has an OpenGL context of its own, which shares the application's buffers. OpenGL does not report when the
 //! buffer holds a complete picture. So the thread copies the buffer until two copies in a row are equal, but at most
 //! eight times, and sends only pictures that differ from the previous one. A picture can still be torn if the
-//! application is interrupted while it fills the buffer, or draws faster than the buffer can be copied;
-//! `openuvr_frame_ready` avoids both.
+//! application is interrupted while it fills the buffer, or draws faster than the buffer can be copied. Pictures that
+//! are submitted with `openuvr_frame_ready` are never torn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ use crate::skip_log::SkipLog;
 use crate::worker::Worker;
 
 /// The time between the start and the first copy (guess: an application that submits pictures itself submits the first
-/// one within this time). Before that, the buffer may hold no picture.
+/// one within this time). During this time, the buffer may not hold a picture yet.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The interval at which the thread checks whether the target rate permits a picture, and whether the buffer holds a new
@@ -132,8 +132,8 @@ fn passes(span: Duration, stopped: &AtomicBool) -> bool {
     true
 }
 
-/// Submits a picture. The input and the pose that it shows are unknown: the application may have taken them after it filled
-/// the buffer.
+/// Submits a picture. The input and the pose that it shows are unknown, because the application may have retrieved
+/// newer ones since it filled the buffer.
 fn submit_to(guest: &Guest, frame: Box<dyn Frame>, size: Size) {
     // Tells the host the size.
     let _ = guest.drawn(size);
@@ -144,7 +144,7 @@ fn submit_to(guest: &Guest, frame: Box<dyn Frame>, size: Size) {
 /// Copies pictures out of the buffer, and finds those that are complete and new.
 struct Pictures<'a> {
     copier: &'a mut BufferCopier,
-    /// Where `copier` puts each copy.
+    /// The slot into which `copier` puts each copy.
     newest: &'a Mutex<Option<Box<dyn Frame>>>,
     /// A copy of the last returned picture, if two copies of that picture were equal.
     last: Option<Box<dyn Frame>>,
@@ -153,7 +153,7 @@ struct Pictures<'a> {
 }
 
 impl Pictures<'_> {
-    /// Returns the buffer's picture if it differs from the previous one. `None` if it does not, or if it cannot be read now.
+    /// Returns the buffer's picture; `None` if it equals the previous one, or cannot be read now.
     ///
     /// The ring of buffers has room for two copies here and two in the host, so this type keeps at most two copies.
     fn next(&mut self, name: BufferName, layout: Layout) -> Option<Box<dyn Frame>> {
@@ -178,7 +178,6 @@ impl Pictures<'_> {
         Some(first)
     }
 
-    /// Copies the buffer.
     fn copy(&mut self, name: BufferName, layout: Layout) -> Option<Box<dyn Frame>> {
         match self.copier.copy(name, layout, COPY) {
             Ok(()) => {

@@ -6,7 +6,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// While this exists, its thread is running a callback.
+/// Exists while the thread that created it is running a callback.
 pub(crate) struct CallbackScope(());
 
 impl CallbackScope {

@@ -7,7 +7,7 @@ pub(crate) fn catch_panic<T>(on_panic: T, work: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => value,
         Err(payload) => {
-            // Its drop may panic, too.
+            // Dropping the payload may panic, too.
             std::mem::forget(payload);
             on_panic
         }

@@ -16,7 +16,6 @@ const END: u64 = 1 | 1 << 2;
 
 /// The application's description of a picture in a dma-buf.
 pub(crate) struct DmaBuf {
-    /// The descriptor.
     pub(crate) fd: c_int,
     /// The offset of the picture, in bytes.
     pub(crate) offset: u64,

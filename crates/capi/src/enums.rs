@@ -135,7 +135,7 @@ use OPENUVR_ENCODER_TYPE::*;
 use OPENUVR_FEATURE::*;
 use OPENUVR_NETWORK_TYPE::*;
 
-/// An encoder type, and the codec names for it at the host and at the MUD.
+/// An encoder type, the name of its encoder at the host, and its decoder at the MUD.
 pub(crate) struct EncoderWord {
     pub(crate) word: OPENUVR_ENCODER_TYPE,
     pub(crate) encoder: &'static str,
@@ -374,7 +374,6 @@ pub(crate) fn surface(word: u32) -> Outcome<OPENUVR_SURFACE> {
     one_of(SURFACES, |known| known as u32, word, "OPENUVR_SURFACE")
 }
 
-/// Parses a PIN.
 pub(crate) fn pin(pin: &str) -> Outcome<Pin> {
     Pin::parse(pin).map_err(|e| Failure::argument(format!("pin: {e}")))
 }

@@ -108,27 +108,22 @@ impl Failure {
         }
     }
 
-    /// An argument is out of range.
     pub(crate) fn argument(why: impl Into<String>) -> Failure {
         Failure::new(OPENUVR_ERROR_ARGUMENT, why)
     }
 
-    /// Unsupported on this machine.
     pub(crate) fn unavailable(why: impl Into<String>) -> Failure {
         Failure::new(OPENUVR_ERROR_UNAVAILABLE, why)
     }
 
-    /// Invalid in this state.
     pub(crate) fn state(why: impl Into<String>) -> Failure {
         Failure::new(OPENUVR_ERROR_STATE, why)
     }
 
-    /// `what` is NULL.
     pub(crate) fn null(what: &str) -> Failure {
         Failure::new(OPENUVR_ERROR_NULL, format!("{what} is NULL"))
     }
 
-    /// The operation failed.
     pub(crate) fn failed(why: impl Into<String>) -> Failure {
         Failure::new(OPENUVR_ERROR_FAILED, why)
     }

@@ -96,7 +96,7 @@ impl Settings {
 }
 
 impl OPENUVR_FEATURE {
-    /// Whether the setting is read for each picture.
+    /// Whether the setting is a part of the pixel buffer's layout, which is read for each picture.
     fn is_of_the_buffer(self) -> bool {
         use OPENUVR_FEATURE::*;
         matches!(

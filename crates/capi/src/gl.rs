@@ -91,7 +91,7 @@ impl Reader {
             None => reader.insert(Reader::new(guest)?),
         };
         if !this.context.is_current() {
-            // If no context is current at all, this returns another error.
+            // Returns a different error if no context is current at all.
             Context::current()?;
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
@@ -184,7 +184,7 @@ impl Functions {
     fn of(context: &Context) -> Outcome<(Functions, Sharing)> {
         let (libraries, name, sharing) = match context.egl {
             true => (&EGL[..], c"eglGetProcAddress", Sharing::Egl),
-            // Some applications do not call XInitThreads.
+            // Xlib may not be initialised for threads, because some applications do not call XInitThreads.
             false => (
                 &GLX[..],
                 c"glXGetProcAddressARB",
@@ -247,7 +247,7 @@ impl SharingContext {
             ));
         };
         // SAFETY: the functions are the driver's. The private context stays current on this thread until `_entered` is
-        // dropped, after the copier.
+        // dropped, and the copier is dropped before.
         let read_back = unsafe { ReadBack::new(&mut load, Sharing::None, submit) };
         let mut copier = BufferCopier(read_back.map_err(|e| Failure::failed(e.to_string()))?);
         work(&mut copier);

@@ -29,7 +29,6 @@ pub(crate) trait Kind: Default {
     /// Checks whether this machine supports the configuration's codec and network.
     fn serves(config: &Self::Config) -> Outcome<()>;
 
-    /// Creates its log.
     fn log(config: &Self::Config) -> Log;
 
     /// # Safety

@@ -236,7 +236,7 @@ pub(crate) struct OnInput {
     pub(crate) user: *mut c_void,
 }
 
-// SAFETY: the header documents that it is called on a thread of the library.
+// SAFETY: the header documents that a thread of the library calls the callback.
 unsafe impl Send for OnInput {}
 
 impl OnInput {
@@ -291,7 +291,6 @@ impl Devices {
         self.0.iter().map(copy).collect()
     }
 
-    /// Removes all devices.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -37,7 +37,6 @@ pub type openuvr_log_callback =
 /// The maximum number of pending lines for polling. If there are more, the oldest are dropped.
 const MAX_PENDING: usize = 256;
 
-/// The log of a context.
 pub(crate) struct Log {
     call: openuvr_log_callback,
     user: *mut c_void,
@@ -74,7 +73,6 @@ impl Log {
         }
     }
 
-    /// Logs a line.
     pub(crate) fn write(&self, level: OPENUVR_LOG_LEVEL, text: &str) {
         // A peer's name may contain control characters.
         let text = printable(text);

@@ -195,7 +195,6 @@ impl OPENUVR_PIXEL_FORMAT {
     }
 }
 
-/// Validates a picture.
 pub(crate) fn check(picture: &openuvr_picture) -> Outcome<Layout> {
     let size = Size::new(picture.width, picture.height);
     let bottom_up = picture.bottom_up != 0;
@@ -247,7 +246,7 @@ struct Release {
     user: *mut c_void,
 }
 
-// SAFETY: the header documents that it is called on threads of the library.
+// SAFETY: the header documents that threads of the library call the callback.
 unsafe impl Send for Release {}
 
 impl Release {

@@ -120,7 +120,6 @@ enum SubmitError {
     Unwanted(&'static str),
     /// It was skipped for a transient reason.
     LeftOut(SkipReason),
-    /// An error.
     Failed(Failure),
 }
 
