@@ -1,5 +1,5 @@
-# Writes the manual pages of section 3: openuvr(3) has the comment at the top of the header, and the page of
-# each function has its comment in the header.
+# Writes the manual pages of section 3. openuvr(3) contains the comment at the top of the header; the page of each
+# function contains the function's comment.
 function text(line) {
     gsub(/\\/, "\\\\", line)
     if (line ~ /^[.']/)

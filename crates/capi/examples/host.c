@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     }
     /* set the target FPS for OpenUVR */
     openuvr_set_feature(ouvr_ctx, TARGET_FPS, 60);
-    /* and the layout of the pixel buffer: the listing's is 1920 x 1080 */
+    /* and the layout of the pixel buffer, which is 1920 x 1080 in the listing */
     openuvr_set_feature(ouvr_ctx, OPENUVR_FEATURE_WIDTH, WIDTH);
     openuvr_set_feature(ouvr_ctx, OPENUVR_FEATURE_HEIGHT, HEIGHT);
     openuvr_set_feature(ouvr_ctx, OPENUVR_FEATURE_FORMAT, OPENUVR_PIXEL_FORMAT_RGB);

@@ -14,7 +14,7 @@ static const struct { SDL_Scancode key; SDL_Keymod held; } MODIFIERS[] = {
 static void push_key(struct openuvr_sdl *stream, SDL_Scancode key, int pressed)
 {
     int modifiers = SDL_GetModState(), count = 0;
-    /* SDL has no function that sets the state of a key. The array is SDL's own, and writable. */
+    /* SDL has no function that sets the state of a key, so this function writes into SDL's own array. */
     Uint8 *state = (Uint8 *)SDL_GetKeyboardState(&count);
     SDL_Event event;
 

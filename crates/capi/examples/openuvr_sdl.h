@@ -1,6 +1,6 @@
 /*
  * Streams the window of an SDL 2 program that draws with OpenGL, and passes the player's input to the program as
- * SDL events. Copy this file and openuvr_sdl.c into the program; sdl.c is an example. Four calls are needed:
+ * SDL events. Add this file and openuvr_sdl.c to the program's sources; sdl.c is an example. Four calls are needed:
  *
  *   openuvr_sdl_start(&stream, window, &config, why, sizeof why)    after SDL_GL_CreateContext
  *   openuvr_sdl_input(&stream)      before the loop of SDL_PollEvent, which must empty the queue before drawing

@@ -1,7 +1,7 @@
 """Adds libopenuvr and its header to the wheel, which is therefore specific to the platform.
 
-`packaging/wheel` calls this with OPENUVR_LIBRARY, the library's path, OPENUVR_VERSION, and
-OPENUVR_PLATFORM, the platform tag. The metadata of the package is in pyproject.toml.
+`packaging/wheel` sets the environment variables OPENUVR_LIBRARY (the library's path), OPENUVR_VERSION, and
+OPENUVR_PLATFORM (the platform tag). The metadata of the package is in pyproject.toml.
 """
 
 import os

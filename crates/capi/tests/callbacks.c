@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     check(count(&released) == lent, "not all lent pictures are released");
     openuvr_close_mud(&mud);
 
-    /* A thread calls on_input only if the input goes to the application: otherwise it would never wait. */
+    /* The thread that calls on_input exists only if input goes to the application. */
     config.input = OPENUVR_INPUT_TO_NOTHING;
     check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
     check(openuvr_init_thread(host) == 0, "the host does not start without input");

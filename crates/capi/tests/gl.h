@@ -1,5 +1,5 @@
 /*
- * A window for drawing with OpenGL, and checks of a MUD's pictures of it.
+ * A window for drawing with OpenGL, and functions that check the pictures of it that a MUD receives.
  */
 #define GL_GLEXT_PROTOTYPES
 #include <GL/gl.h>
@@ -70,7 +70,7 @@ __attribute__((unused)) static void wait_until_shown(struct openuvr_mud_context 
 
     for (int tries = 0; tries < 3000; tries++) {
         int result = submit == NULL ? 1 : submit(host);
-        /* A stalled machine may time out. */
+        /* On a stalled machine, the call may time out. */
         check(result >= 0 || result == OPENUVR_ERROR_TIMEOUT, "cannot submit a picture");
         if (openuvr_next_frame(mud, &picture, 5) == 1) {
             const unsigned char *at = picture.data;

@@ -1,6 +1,6 @@
 /*
- * Incorrect calls: each must return its error and leave the context unchanged. Exits with 0 if all do, and
- * prints the calls that do not to standard error.
+ * Incorrect calls: each must return its error and leave the context unchanged. Exits with 0 if all do;
+ * otherwise, prints the failed calls on standard error.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static struct openuvr_config valid_config(void)
     return config;
 }
 
-/* Opens a host with a configuration that has one error; the reason must have `part`. */
+/* Opens a host with a configuration that has one error; the reason must contain `part`. */
 static int refused(const struct openuvr_config *config, const char *part)
 {
     struct openuvr_context *context = (void *)1;
@@ -387,7 +387,7 @@ static int submit(struct openuvr_context *context, const struct openuvr_picture 
     return 0;
 }
 
-/* A sealed memfd serves as a linear dma-buf on machines without /dev/udmabuf, too. */
+/* Uses a sealed memfd as a linear dma-buf, so that the test also runs on machines without /dev/udmabuf. */
 static void dma_bufs(struct openuvr_context *context)
 {
     struct openuvr_picture picture = { .size = sizeof picture };

@@ -14,7 +14,7 @@ static void check(int condition, const char *what)
     }
 }
 
-/* Fills a host's configuration; `own` (of `size` bytes) gets the path of its folder for keys, in `folder`. */
+/* Fills a host's configuration, with a folder for keys inside `folder`. `own` (`size` bytes) receives its path. */
 __attribute__((unused)) static void host_config(struct openuvr_config *config, const char *folder, char *own, size_t size)
 {
     snprintf(own, size, "%s/host", folder);
@@ -26,7 +26,8 @@ __attribute__((unused)) static void host_config(struct openuvr_config *config, c
     config->realtime = 0;
 }
 
-/* Starts a MUD that pairs with the host, with the keys of number `which`; `sound` is an OPENUVR_SOUND. */
+/* Starts a MUD that pairs with the host. Its keys are in the folder mud-`which` inside `folder`; `sound` is an
+ * OPENUVR_SOUND. */
 __attribute__((unused)) static struct openuvr_mud_context *mud_with_sound(struct openuvr_context *host, const char *folder, int which, uint32_t sound)
 {
     struct openuvr_mud_config config = { .size = sizeof config };

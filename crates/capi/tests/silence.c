@@ -7,7 +7,7 @@
 
 enum { WIDTH = 320, HEIGHT = 180 };
 
-/* Calls until the result is this one and the message has this part. */
+/* Calls `submit` until it returns `expected` and the message contains `part`. */
 static void expect(struct openuvr_context *host, int (*submit)(struct openuvr_context *), int expected,
                    const char *part)
 {
@@ -26,7 +26,7 @@ static void expect(struct openuvr_context *host, int (*submit)(struct openuvr_co
     exit(1);
 }
 
-/* Counts the log lines so far that have this part. */
+/* Counts the log lines so far that contain `part`. */
 static int count_lines(struct openuvr_context *host, const char *part)
 {
     static char kept[500][200];
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     check(count_lines(host, "unknown pixel buffer") == 1, "the log has a missing buffer once");
     wait_until_shown(mud, WIDTH, HEIGHT, red, openuvr_frame_ready, host);
 
-    /* A mapped buffer is logged, and is logged again when the buffer was unmapped for a while in between. */
+    /* A mapped buffer is logged once, and again if it is mapped again after a picture was accepted. */
     for (int times = 0; times < 2; times++) {
         glMapBuffer(GL_PIXEL_PACK_BUFFER, GL_READ_ONLY);
         for (int tries = 0; count_lines(host, "is mapped") <= times; tries++) {

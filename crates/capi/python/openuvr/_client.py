@@ -9,7 +9,7 @@ from ._library import MudState, Surface, ffi, lib, plain, structure
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """A received picture: `pixels` are rows x columns x 4 bytes: blue, green, red, unused."""
+    """A received picture. `pixels` has rows x columns x 4 bytes: blue, green, red, unused."""
 
     id: int
     width: int

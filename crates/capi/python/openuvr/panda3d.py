@@ -13,7 +13,7 @@ Each frame states which input it shows: the input that Panda3D has distributed b
 
 Limits: the scene must be drawn in the main thread (the default of `threading-model`). On X11, `win.getPointer`
 returns the local pointer: use `base.mouseWatcherNode`. Letters follow the player's keyboard layout; all other keys
-have the names of the keys in the same places of a US keyboard. Tested with Panda3D 1.10.16.
+have the names of the keys at the same positions on a US keyboard. Tested with Panda3D 1.10.16.
 """
 
 from direct.directnotify.DirectNotifyGlobal import directNotify
@@ -85,7 +85,7 @@ _NAMED = {
     "BTN_EXTRA": "mouse5",
 }
 
-# A window reports these keys under two names: without their side, and with it.
+# A window reports each of these keys under two names: with its side, such as `lshift`, and without it.
 _WITHOUT_SIDE = {
     f"{side}{name}": name for side in "lr" for name in ("alt", "control", "meta", "shift")
 }
@@ -183,8 +183,8 @@ class Stream:
         return self._guarded(self._send_picture, task)
 
     def _send_picture(self):
-        # Without a requested copy, the host needs no picture. A copy is not done if the window is not visible: Panda3D
-        # then does not draw it.
+        # No copy is requested if the host needs no picture. While the window is not visible, Panda3D does not draw it,
+        # so a requested copy is not done.
         if self._copy is None or not self._copy.done():
             return
         self._copy = None
@@ -267,8 +267,8 @@ class _Player:
             return
         general = _WITHOUT_SIDE.get(name)
         if general is not None and general in map(_WITHOUT_SIDE.get, self._pressed.values()):
-            # The modifier's key of the other side is still pressed. Panda3D ends the modifier with the release of
-            # either key, so the modifier is pressed again.
+            # The modifier's key on the other side is still pressed. Panda3D ends the modifier when either key is
+            # released, so the modifier is pressed again.
             self._devices.release(_button(name))
             self._devices.press(_button(general))
             return
@@ -309,7 +309,7 @@ class _Window:
 
 
 class _NoWindow:
-    """A keyboard and a mouse for an offscreen buffer, with the nodes that ShowBase gives to those of a window."""
+    """A keyboard and a mouse for an offscreen buffer, with the nodes that ShowBase creates for a window."""
 
     def __init__(self, base, output):
         self._output = output
@@ -376,7 +376,7 @@ def _name_of(code, text):
 
 
 def _with_general(name):
-    """Returns the buttons that a window reports for this name: for a modifier, the one without a side precedes it."""
+    """Returns the buttons that a window reports for this name. For a modifier, the button without a side is first."""
     names = [_WITHOUT_SIDE.get(name), name]
     return [_button(name) for name in names if name is not None]
 
