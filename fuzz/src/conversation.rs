@@ -142,7 +142,6 @@ impl Conversation {
         }
     }
 
-    /// One step.
     fn act(&mut self, draw: &mut Draw<'_>) {
         let what = draw.u8();
         let upwards = what & 16 != 0;
