@@ -54,7 +54,7 @@ fn capture(
     let Some(image) = images.get(&stream.image) else {
         return;
     };
-    // The host is asked here and not in the main world, which is a frame ahead with pipelined rendering.
+    // This check is here and not in the main world, because with pipelined rendering, the main world is a frame ahead.
     if !stream.guest.wants() {
         return;
     }

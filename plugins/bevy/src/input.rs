@@ -27,7 +27,6 @@ pub(crate) enum Event {
     Wheel(MouseWheel),
 }
 
-/// Writes messages.
 #[derive(SystemParam)]
 pub(crate) struct Writers<'w> {
     keys: MessageWriter<'w, KeyboardInput>,
@@ -62,7 +61,7 @@ impl Writers<'_> {
 /// The state of the player's keyboard and mouse.
 #[derive(Default)]
 pub(crate) struct Player {
-    /// The pressed keys by their Linux codes. Each has the values that its press was reported with.
+    /// The pressed keys by their Linux codes, each with the values with which its press was reported.
     keys: HashMap<u16, (KeyCode, Key)>,
     buttons: Vec<MouseButton>,
     /// The pointer's position in the picture.

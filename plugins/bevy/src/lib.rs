@@ -75,7 +75,7 @@ impl StreamPlugin {
     }
 }
 
-/// The stream.
+/// The running stream. The plugin inserts this resource after the host has started.
 #[derive(Resource, Clone)]
 pub struct Stream {
     guest: Arc<Guest>,
@@ -193,7 +193,7 @@ fn take_input(
     mut frame: ResMut<CurrentFrame>,
 ) {
     let guest = &stream.guest;
-    // Without a window, the messages contain a placeholder.
+    // Without a window, the messages name a placeholder as their window.
     let window = windows.iter().next().unwrap_or(Entity::PLACEHOLDER);
     while let Some(input) = guest.next_input() {
         player.take(input.event, window, stream.size, &mut |event| {
@@ -212,7 +212,7 @@ fn take_input(
     guest.begin_frame();
     frame.0 = guest.drawn(stream.size);
     if heads.is_empty() {
-        // The guest keeps the last pose that an entity has followed.
+        // If no entity follows the head any longer, the guest still reports the last pose that one has followed.
         frame.0.pose = None;
     }
 }
@@ -222,7 +222,7 @@ fn log(notice: &Notice) {
     match notice {
         Notice::Failed(why) => error!("the stream has ended: {why}"),
         Notice::SourceEnded(why) => error!("the stream has ended: {why}"),
-        // These include wrong PINs, for example.
+        // For example, a client has sent a wrong PIN.
         Notice::Warning(why) | Notice::Pairing(why) => warn!("{why}"),
         Notice::NoPicture => warn!("a client is waiting, but no picture has been drawn yet"),
         Notice::Lost(notices) => {
