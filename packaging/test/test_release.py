@@ -87,7 +87,7 @@ class ReleaseTest(unittest.TestCase):
         environment = {key: value for key, value in os.environ.items() if key != "OPENUVR_RELEASE_KEY"}
         # The check has fetched the dependencies.
         environment["CARGO_NET_OFFLINE"] = "true"
-        # To compile the crates takes minutes.
+        # --no-verify, because compiling the crates takes minutes.
         words = ["python3", "-B", str(self.clone / "packaging/release"), str(self.target), "--no-verify", *options]
         return {"args": words, "env": environment, "text": True, "stdin": subprocess.DEVNULL}
 
@@ -153,7 +153,7 @@ class Releases(ReleaseTest):
             ours = re.findall(r'^name = "openuvr-(?!fuzz"|bevy")[a-z-]+"\nversion = "(.*)"$', text, re.M)
             self.assertGreater(len(ours), 5)
             self.assertEqual(set(ours), {VERSION}, lock)
-        # Only versions change: no dependency that has the old version by chance.
+        # Only the versions of this project change, not those of dependencies that are equal by chance.
         removed = re.findall(r"^-(?!--)(.*)$", git(self.clone, "diff", "-U0", "HEAD^", "--", *locks), re.M)
         self.assertEqual(set(removed), {f'version = "{old}"'})
         numbers = "#define OPENUVR_VERSION_MAJOR 97\n#define OPENUVR_VERSION_MINOR 1\n#define OPENUVR_VERSION_PATCH 0\n"
@@ -301,7 +301,7 @@ class Failures(ReleaseTest):
 
 
 def await_end(process):
-    """Waits until the process has ended, or is only an entry that its parent has not read yet."""
+    """Waits until the process has ended, or is a zombie."""
     for _ in range(200):
         try:
             if pathlib.Path("/proc", process, "stat").read_text().split()[2] == "Z":
