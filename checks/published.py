@@ -1,4 +1,4 @@
-"""The archives of the published crates contain their sources, documents, the files that these name, and nothing else.
+"""The archive of each published crate contains its sources and documents, the files that these name, and no others.
 
 Cargo makes the archives, which also shows that each dependency can be published. Compiling the archives takes minutes:
 `./dev release` does it.

@@ -1,4 +1,4 @@
-"""Releases of a temporary clone: versions, change log, tag, hashes and signature; refusals and interruptions."""
+"""packaging/release makes correct releases of a temporary clone, and changes nothing if it fails or is interrupted."""
 
 import repository
 
