@@ -97,7 +97,7 @@ fn query(
     // Each query uses a new daemon, because a daemon's known answers suppress answers of other machines (RFC 6762,
     // 7.1).
     let daemon = ServiceDaemon::new()?;
-    // Hosts on this machine are found through the interfaces that other machines use.
+    // The loopback interface is not used: hosts on this machine also answer on the other interfaces.
     match interface {
         Some(name) => {
             daemon.disable_interface(IfKind::All)?;
