@@ -1,5 +1,5 @@
-//! Tests encoders, decoders and graphics devices: each backend encodes or decodes a test picture, and the default
-//! device of each type is opened.
+//! Tests encoders, decoders and graphics devices. Each backend encodes or decodes a test picture. The default device of
+//! each type is opened.
 
 use openuvr_media::codec::Codec;
 use openuvr_media::encode::{automatic, avcodec};
@@ -41,7 +41,7 @@ fn selected(tried: &[Tried]) -> Finding {
         reason,
         warning,
     } = automatic::choose(probe);
-    // Without a warning, an encoder that does not work is selected only if none works.
+    // If there is no warning and the selected encoder does not work, no encoder works.
     if let Some(why) = warning.or_else(|| probe(backend).err()) {
         let (why, remedy) = split(&why);
         return Finding::better(automatic::NAME, why, remedy);

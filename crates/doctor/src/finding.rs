@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::Role;
 use openuvr_terminal::wrap::wrapped;
 
-/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) enum Level {
     #[serde(rename = "ok")]

@@ -14,7 +14,7 @@ enum Port {
     Hidden,
 }
 
-/// No finding without an active firewall.
+/// Returns no finding if no firewall is active.
 pub(super) fn findings(port: u16) -> Vec<Finding> {
     let record = std::fs::read_to_string("/var/lib/openuvr/setup.json").unwrap_or_default();
     let is_set_up = port == openuvr_runtime::PORT && record.contains("\"step\": \"firewall\"");
@@ -83,8 +83,8 @@ fn status(program: &str, words: &[&str]) -> Option<i32> {
     command.status().ok()?.code()
 }
 
-/// Evaluates ufw's file of rules. It has a line `### tuple ### allow udp 4710 0.0.0.0/0 any 0.0.0.0/0 in` for each
-/// rule, or `any` as the protocol.
+/// Evaluates ufw's file of rules. Each rule has a line such as `### tuple ### allow udp 4710 0.0.0.0/0 any 0.0.0.0/0
+/// in`. In place of `udp`, the protocol may be `any`.
 fn ufw(rules: &str, port: u16) -> Port {
     let port = port.to_string();
     let permitted = rules.lines().any(|line| {

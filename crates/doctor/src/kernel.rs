@@ -27,7 +27,7 @@ pub(super) fn findings() -> Vec<Finding> {
     findings
 }
 
-/// The number of datagrams in one batch, as for a frame at 10 Mb/s and 60 frames/s.
+/// The number of datagrams in one batch: roughly one frame at 10 Mb/s and 60 frames/s.
 const BATCH: usize = 16;
 const SEGMENT: usize = 1200;
 
@@ -77,7 +77,8 @@ fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
     Ok((count, from.transport(path).name()))
 }
 
-/// Whether the kernel has a socket family. The kernel checks the family before the privilege.
+/// Whether the kernel has a socket family. The kernel checks the family before the privilege, so a denied privilege
+/// shows that the family exists.
 fn family(name: &str, family: AddressFamily, kind: SocketType, remedy: &str) -> Finding {
     match socket(family, kind, None) {
         Ok(_) => Finding::ok(name, "available"),

@@ -128,8 +128,8 @@ fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     }
 }
 
-/// The finding for input. `needed` states whether a host of this session fails to start without input, unless it has
-/// the option `--input none`.
+/// The finding for input. `needed` states whether a host of this session starts only with input or with the option
+/// `--input none`.
 fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),

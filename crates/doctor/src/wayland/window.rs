@@ -12,7 +12,7 @@ const NEEDS: &[(&str, u32)] = &[
     ("wp_viewporter", 1),
 ];
 
-/// The protocols that give the host all motion and all keys, described as in the documentation.
+/// The protocols that give the host all motion and all keys, with the descriptions of the documentation.
 const GRAB: &[(&str, &str)] = &[
     ("pointer-constraints", "zwp_pointer_constraints_v1"),
     ("relative-pointer", "zwp_relative_pointer_manager_v1"),
