@@ -37,7 +37,6 @@ const CSRF: &str = "x-openuvr-csrf";
 pub(super) struct Credentials {
     /// The cookie, `NAME=VALUE`.
     pub(super) cookie: String,
-    /// The CSRF token.
     pub(super) csrf: String,
 }
 
@@ -48,9 +47,7 @@ pub(super) struct Http {
     rejection: LastRejection,
 }
 
-/// A response.
 pub(super) struct Response {
-    /// The HTTP status.
     pub(super) status: u16,
     /// The cookies that the response sets, each as `NAME=VALUE`.
     pub(super) cookies: Vec<String>,
@@ -94,7 +91,6 @@ impl Http {
         })
     }
 
-    /// The portal's address.
     pub(super) fn address(&self) -> &PortalAddress {
         &self.address
     }
@@ -154,7 +150,8 @@ impl Response {
     /// The body, if the request succeeded.
     ///
     /// # Errors
-    /// Returns a one-line error with the portal's message, or if the response does not come from a portal.
+    /// Returns a one-line error if the request failed, with the portal's message. Also returns a one-line error if the
+    /// response does not come from a portal.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         self.check_success()?;
         serde_json::from_slice(&self.body).map_err(|_| {

@@ -222,8 +222,8 @@ impl PortalClient {
     /// the user has cancelled the wait through `stop`.
     ///
     /// # Errors
-    /// Returns a one-line error if there is no such application, the session has ended or does not admit native
-    /// clients, or the portal does not answer.
+    /// Returns a one-line error if there is no such application or session, the session has ended or does not admit
+    /// native clients, or the portal does not answer.
     pub fn join(self, observe: bool, stop: &AtomicBool) -> Result<Option<JoinedSession>> {
         let session = match self.find()? {
             Some(session) => session,
@@ -264,7 +264,7 @@ impl PortalClient {
         }
     }
 
-    /// The requested session, if it exists already.
+    /// The requested session, if it is already active.
     fn find(&self) -> Result<Option<Session>> {
         let sessions: Vec<Session> = self.login.list("/api/sessions")?;
         let by_id = self.wanted.parse::<SessionUuid>().is_ok();

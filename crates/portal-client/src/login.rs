@@ -33,7 +33,7 @@ pub struct Account<'a> {
     /// prompted.
     pub password_file: Option<&'a Path>,
     /// The fingerprint of the only accepted certificate. If `None`, the fingerprint of the last log-in is used. Without
-    /// any, all certificates that the system trusts are accepted.
+    /// such a fingerprint, all certificates that the system trusts are accepted.
     pub fingerprint: Option<CertificateHash>,
     /// The configuration folder, with this client's key and the stored log-ins.
     pub config_dir: &'a Path,

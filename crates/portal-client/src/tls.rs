@@ -27,10 +27,8 @@ use ureq::unversioned::transport::{
 #[derive(Clone, Default, Debug)]
 pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
 
-/// A rejected certificate.
 #[derive(Clone, Debug)]
 pub(super) struct RejectedCertificate {
-    /// The certificate's hash.
     pub(super) hash: CertificateHash,
     /// The reason, in the words of the verifying library.
     pub(super) why: String,
