@@ -226,7 +226,6 @@ fn select<'a>(
         .collect())
 }
 
-/// Asks at the terminal.
 fn answer_at_terminal(question: &str) -> Result<String> {
     if !std::io::stdin().is_terminal() {
         bail!(

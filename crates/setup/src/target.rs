@@ -7,7 +7,6 @@ use anyhow::{Result, bail};
 use crate::Role;
 use crate::system::System;
 
-/// The user, program and role for which the steps are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     /// The account that runs openuvr; `None` if root runs setup directly and names no account.

@@ -38,7 +38,7 @@ impl Capabilities {
         system.run(&words(text, &program)).map(drop)
     }
 
-    /// The command that sets the capabilities, as a user can copy it.
+    /// The command that sets the capabilities, in a form that users can copy into a shell.
     fn line(&self, text: &str) -> String {
         shell::command(words(text, &self.program.to_string_lossy()))
     }

@@ -6,7 +6,6 @@ use super::{Choice, Context, Plan, State, Step};
 use crate::changes::Change;
 use crate::changes::accounts::{self, GroupEntry, Member};
 
-/// The group's name.
 pub(super) const NAME: &str = "openuvr";
 
 /// The note to the user for all steps that grant rights to the group.

@@ -69,8 +69,8 @@ impl Step for Scheduling {
                         "already set up: the new limits apply to {user} from the next log-in on"
                     )));
                 }
-                // Only the membership in the group is missing. The required step adds the account, but it is reversed
-                // at once unless the record contains this step.
+                // Only the membership in the group is missing. The step `group` adds the account, but is reversed at
+                // once if the record contains no step that requires it. So this step records the file again.
                 plan.changes.push(file);
             }
         }
