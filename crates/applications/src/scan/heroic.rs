@@ -12,7 +12,6 @@ use crate::{Application, read_text};
 const NATIVE: &[&str] = &["heroic", "--no-gui"];
 const FLATPAK: &[&str] = &["flatpak", "run", "com.heroicgameslauncher.hgl", "--no-gui"];
 
-/// The games.
 pub(super) fn games(places: &Places) -> Vec<Application> {
     let sandbox = ".var/app/com.heroicgameslauncher.hgl/config/heroic";
     let roots: [(PathBuf, &[&str]); 2] = [

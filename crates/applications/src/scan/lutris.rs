@@ -4,7 +4,6 @@
 use super::{Places, files};
 use crate::{Application, read_text};
 
-/// The games.
 pub(super) fn games(places: &Places) -> Vec<Application> {
     // Versions of Lutris use different folders.
     let folders = [&places.config, &places.data].map(|root| root.join("lutris/games"));

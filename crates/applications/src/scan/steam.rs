@@ -17,7 +17,6 @@ const PARTS: [&str; 3] = ["Proton ", "Steam Linux Runtime", "Steamworks Common"]
 const NATIVE: &[&str] = &["steam"];
 const FLATPAK: &[&str] = &["flatpak", "run", "com.valvesoftware.Steam"];
 
-/// The games.
 pub(super) fn games(places: &Places) -> Vec<Application> {
     let home = &places.home;
     let roots = [
