@@ -31,7 +31,6 @@ struct EyeSightings {
     failed: Option<String>,
 }
 
-/// A running reader.
 pub(super) struct EyeReader {
     found: Arc<Mutex<EyeSightings>>,
     _thread: Background,

@@ -108,7 +108,6 @@ pub(super) struct SimulatedHead {
 }
 
 impl SimulatedHead {
-    /// Starts the motion.
     pub(super) fn start(client: Arc<ClientRuntime>) -> Result<SimulatedHead> {
         let way = HeadMotion::from(clock::now());
         let sampled = Sampled::default();

@@ -39,7 +39,7 @@ impl Handed {
 }
 
 /// The client records the time at which it has handed a picture to the display. A reader of the display may see the
-/// picture before the recorded time, but at most this many nanoseconds before.
+/// picture up to this many nanoseconds before the recorded time.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
 /// The maximum angle, in degrees, between a picture's direction and the head's true direction at the predicted display
