@@ -1,5 +1,6 @@
 //! The connection to the launcher of this application (`openuvr run --api` or a portal session). The launcher sets the
-//! host's name, listening address and access control, and receives the host's events.
+//! host's name, listening address, transport, folder for keys, access control and gateway, and receives the host's
+//! events.
 //!
 //! Pictures, encoding and the input target remain under the application's control.
 
