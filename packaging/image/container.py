@@ -1,5 +1,5 @@
-"""Runs an image of an OCI layout with runc: as `Container`, with the restrictions of Kubernetes' Pod Security Standard
-"restricted", a read-only root file system, and a network of its own that has only the loopback interface.
+"""Runs an image of an OCI layout with runc. A `Container` has the restrictions of Kubernetes' Pod Security Standard
+"restricted", a read-only root file system, and its own network with only the loopback interface.
 
 The container has a user namespace. Without root, the caller needs subordinate ids for it (/etc/subuid).
 """
@@ -110,7 +110,7 @@ class Container:
 
     def __init__(self, image, name, command, volumes=()):
         """`command` replaces the image's command (CMD), not its entry point. `volumes` are pairs of a folder of this
-        machine and its place in the container; they are read-only."""
+        machine and its path in the container; they are read-only."""
         self.image, self.id = image, f"openuvr-{name}-{os.getpid()}"
         self.state = image.bundle.parent / "runc"
         self.log = image.bundle.parent / f"{name}.log"
