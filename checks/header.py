@@ -1,4 +1,4 @@
-"""openuvr.h matches crate capi and compiles alone as C99 and as C++, and each function of capi catches panics."""
+"""openuvr.h matches crate capi and compiles on its own as C99 and as C++, and each function of capi catches panics."""
 
 import repository
 
