@@ -15,7 +15,7 @@ const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Shows no window.
 const HIDDEN: &str = "--headless=new";
 
-/// With these arguments, Chromium uses no GPU, does nothing in the background, and computes WebGL in software
+/// With these arguments, Chromium uses no GPU, has no background services, and computes WebGL in software
 /// (SwiftShader). The sandbox is off, because Chromium with a sandbox does not start as root. Therefore, open only
 /// pages of your own host.
 const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-run \
@@ -42,7 +42,7 @@ pub fn version(program: &str) -> Option<String> {
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&said.stdout);
-    // Drop the builder and the platform.
+    // Omits the part about the build and the platform.
     let version = text.split(" built").next().unwrap_or_default();
     said.status.success().then(|| version.trim().to_owned())
 }
@@ -54,7 +54,8 @@ pub fn command(program: &str, folder: &Path) -> Command {
     command_with(program, folder, HIDDEN)
 }
 
-/// Like [`command`], with other arguments instead of the headless one. The last of two conflicting arguments wins.
+/// Like [`command`], but with the arguments `more` in place of `--headless=new`. The last of two conflicting arguments
+/// wins.
 #[must_use]
 pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     // The browser reads from descriptor 3 and writes to descriptor 4. Paths are passed as arguments, because they may
