@@ -1,7 +1,7 @@
 //! STUN and TURN servers for browsers. A browser whose network blocks the host's datagrams connects through a relay.
 //!
 //! The gateway itself queries the STUN servers for its reflexive address. It does not use the TURN servers: a browser's
-//! relay sends to an address of the host, and this address must be reachable.
+//! relay sends to an address of the host, which must be reachable from the relay.
 
 mod file;
 
