@@ -1,7 +1,7 @@
 //! The announcement of a host: its name, port, key fingerprint and pairing state.
 //!
-//! A thread of the mDNS library answers queries. No failure here ends a host: without a network, clients merely do not
-//! discover it.
+//! A thread of the mDNS library answers queries. A failure here never ends the host: without a network, clients merely
+//! do not discover it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

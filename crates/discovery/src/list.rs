@@ -19,8 +19,8 @@ const NO_HOST_THERE: &str = "no host found at the access point: start one with `
                              runs `openuvr ap`; a firewall \
     there must pass UDP ports 67 (DHCP), 5353 (mDNS) and 4710";
 
-/// The maximum number of searches for a host at an access point. IPv6 addresses are usable after a second or two (RFC
-/// 4862, section 5.4), and a host notices a new interface within 5 s.
+/// The maximum number of searches for a host at an access point. Together, they last longer than the time until IPv6
+/// addresses are usable (a second or two: RFC 4862, section 5.4) and until a host notices a new interface (5 s).
 const TRIES: u32 = 5;
 
 /// The message if there is no host.
