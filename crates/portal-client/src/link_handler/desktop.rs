@@ -81,7 +81,8 @@ fn run_tool(program: &str, words: &[&str]) -> bool {
     done.is_ok_and(|status| status.success())
 }
 
-/// The user's desktop file (XDG Base Directory Specification 0.8: a relative path counts as unset).
+/// The path of the user's desktop file. A relative path in an environment variable counts as unset (XDG Base Directory
+/// Specification 0.8).
 fn file() -> Result<PathBuf> {
     let absolute = |name| {
         let path = std::env::var_os(name).map(PathBuf::from);
