@@ -1,7 +1,7 @@
 //! The capability CAP_NET_RAW of the program file, for `--link raw`.
 //!
-//! It is never set by default: a desktop's portal refuses programs with capabilities, all users of this machine get the
-//! right, and an upgrade removes it (`docs/adr/0032-setup.md`).
+//! It is never set by default, for three reasons: a desktop's portal refuses programs with capabilities, all users of
+//! this machine get the right, and an upgrade removes the capability (`docs/adr/0032-setup.md`).
 
 use anyhow::Result;
 
