@@ -343,7 +343,6 @@ struct Verdict {
     source: Option<Source>,
 }
 
-/// The host's picture that is most similar to one of the client's.
 struct Source {
     shot: Shot,
     /// PSNR of the client's picture, dB.

@@ -30,7 +30,7 @@ use table::Handed;
 /// Frames per second: the rate of most headsets.
 const FPS: f64 = 90.0;
 
-/// Both eyes' pictures, side by side, in the size that the runtime recommends.
+/// The size of the window: both eyes' pictures, side by side, in the size that the runtime recommends.
 const WINDOW: Size = Size::new(1280, 640);
 
 /// Timeout for the first picture. Until then, programs start, pairing happens, and shaders are compiled.

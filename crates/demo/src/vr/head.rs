@@ -32,7 +32,7 @@ const REMEMBERED: usize = 1000;
 /// it turns at half its maximum speed.
 const TOLD: f64 = 0.85;
 
-/// The motion of the head, known for all times.
+/// The motion of the head, as a function of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadMotion {
     began: Instant,
