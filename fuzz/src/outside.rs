@@ -6,7 +6,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::host::SoundCodec;
 
 /// Records an encoder with arbitrary output at arbitrary times. The recording contains at most the frames and packets
-/// that it was given, and is not much larger than the input.
+/// of the encoder, and is not much larger than the input.
 pub fn recording(bytes: &[u8]) {
     let is_aac = bytes.first().is_some_and(|first| first % 2 == 1);
     let codec = if is_aac {
