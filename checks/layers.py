@@ -1,4 +1,4 @@
-"""Crates depend on each other only along the edges of ARCHITECTURE.md."""
+"""Crates depend on each other, and on certain third-party crates, only as the tables in checks/layers.py allow."""
 
 import repository
 

@@ -1,4 +1,4 @@
-"""The checked-in page matches a build of its source, and its constants match the protocol."""
+"""Each checked-in page matches a build of its source, and the constants of the gateway's page match the protocol."""
 
 import os
 import pathlib
