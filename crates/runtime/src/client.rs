@@ -236,7 +236,6 @@ struct Shared {
     paths: Arc<transport_probing::Paths>,
     link: Arc<TransportSelector>,
     stop: AtomicBool,
-    /// Whether the overlay is shown.
     overlay: AtomicBool,
     /// The volume; `None` if there is no sound.
     volume: Option<Arc<Volume>>,
@@ -256,7 +255,6 @@ struct Shared {
     /// The emulated controllers of a client with a head source.
     hands: Mutex<Option<EmulatedControllers>>,
     media_sleeps_until: AtomicI64,
-    /// The media thread's wake-up site.
     to_media: WakeupSite,
     unsent: Mutex<Option<String>>,
     notices: SyncSender<Notice>,
@@ -269,8 +267,8 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a datagram to the host. The session retransmits lost datagrams. Keeps the text of a send error, unless the
-    /// error was a full buffer. If the host falls silent, the send error is the likely reason.
+    /// Sends a datagram to the host. The session retransmits lost datagrams. An error other than a full buffer is kept
+    /// as text: if the host falls silent, this error is the likely reason.
     fn send(&self, path: PathId, datagram: &[u8]) {
         let outcome = self.link.send(path, datagram, datagram.len());
         let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));
@@ -302,7 +300,6 @@ impl Shared {
         }
     }
 
-    /// Changes the volume and posts a notice.
     fn change_volume(&self, change: SoundCommand) {
         let Some(volume) = &self.volume else {
             return;

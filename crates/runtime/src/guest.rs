@@ -144,8 +144,8 @@ impl NoticeReader {
         (self.on_notice)(notice);
     }
 
-    /// Writes the buffered rows to the disk, if this is due. No further frame may follow, and the application may be
-    /// killed.
+    /// Writes the buffered rows to the disk, if this is due. Without this call, the rows would wait for the next frame,
+    /// and would be lost if the application is killed.
     fn tick(&mut self, now: Instant) {
         self.write(|csv| csv.tick(now));
     }
@@ -197,11 +197,11 @@ struct Drawing {
 
 impl Guest {
     /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called for one notice
-    /// at a time: during this call for warnings, and afterwards in the notice thread. It is not called any more after
-    /// the guest has been dropped.
+    /// at a time: during this call for warnings, and afterwards in the notice thread. After the guest has been dropped,
+    /// it is no longer called.
     ///
     /// # Errors
-    /// Returns a one-line error if a part cannot be opened or a value is out of range.
+    /// Returns a one-line error if a component cannot be opened or a value is out of range.
     pub fn start(
         config: &Config,
         input: InputTarget,
@@ -216,8 +216,8 @@ impl Guest {
     }
 
     /// Like [`Guest::start`], for an application whose windows are on the X display `display`, which may differ from
-    /// the target of `input`. If `display` is empty, the display is that of the environment. Clients see the pointer of
-    /// that display if [`Config::cursor`] is set. If `display` is `None`, neither pointer nor clipboard is shared.
+    /// the target of `input`. If `display` is empty, the variable `DISPLAY` names the display. Clients see the pointer
+    /// of that display if [`Config::cursor`] is set. If `display` is `None`, neither pointer nor clipboard is shared.
     ///
     /// # Errors
     /// The same errors as those of [`Guest::start`]. If the pointer or the clipboard cannot be opened, the guest posts
@@ -462,8 +462,8 @@ impl Guest {
         self.accept_input();
     }
 
-    /// Counts the event that [`Guest::deliver_input`] is passing on as taken already, for an application that draws in
-    /// `handle`.
+    /// Marks the event that [`Guest::deliver_input`] is passing on as taken, before `handle` returns. An application
+    /// that draws in `handle` calls this method.
     pub fn accept_input(&self) {
         let mut drawing = lock(&self.drawing);
         if let Some(taken) = drawing.delivered.take() {
@@ -653,8 +653,8 @@ impl Drop for Guest {
             return;
         };
         if self.forked() {
-            // This is a forked child, without the host's threads. They may have held the host's locks during the fork,
-            // so drop nothing here.
+            // This is a forked child, without the host's threads. Those threads may have held the host's locks during
+            // the fork, so drop nothing here.
             std::mem::forget((host, notice_reader, gateways, self.frames.clone()));
             return;
         }
@@ -669,8 +669,7 @@ impl Drop for Guest {
     }
 }
 
-/// Returns the opened value. If opening failed, posts a warning and returns `None`, so the guest continues without the
-/// value.
+/// The opened value. If opening failed, posts a warning and returns `None`: the guest continues without the value.
 fn or_warn<T>(opened: Result<Option<T>, String>, on_notice: &mut impl FnMut(Notice)) -> Option<T> {
     opened.unwrap_or_else(|why| {
         on_notice(Notice::Warning(why));

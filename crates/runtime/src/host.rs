@@ -204,7 +204,7 @@ struct Shared {
     datagram: Mutex<Vec<u8>>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
-    /// The goodbye reason that clients are sent when the host stops.
+    /// The goodbye reason that the host sends to clients when it stops.
     goodbye_reason: Mutex<GoodbyeReason>,
     /// The time until which the control thread sleeps, in nanoseconds of the local clock.
     control_sleeps_until: AtomicI64,
@@ -331,7 +331,7 @@ impl Shared {
         }
     }
 
-    /// Records that the source ended, and why. Clients are sent this reason when the host stops.
+    /// Records why the source ended. The host sends this reason to clients when it stops.
     fn end_source(&self, why: GoodbyeReason) {
         let goodbye_reason = self.goodbye_reason.lock();
         *goodbye_reason.unwrap_or_else(PoisonError::into_inner) = why;
@@ -567,8 +567,9 @@ impl HostRuntime {
         self.shared.notices.reader()
     }
 
-    /// Asks the control and the media thread for a sign of life. Returns the name of a thread that has not answered the
-    /// previous call. A thread answers in its next turn, so there must be time between two calls.
+    /// Checks whether the control thread and the media thread still run their loops. Returns the name of a thread that
+    /// has not completed an iteration since the previous call. This call wakes both threads; allow them some time
+    /// before the next call.
     #[must_use]
     pub fn hanging_thread(&self) -> Option<&'static str> {
         let hangs = self.shared.heartbeat.probe();
@@ -577,7 +578,8 @@ impl HostRuntime {
         hangs
     }
 
-    /// Records that the application has exited. When the host stops, clients are sent this reason and do not reconnect.
+    /// Records that the application has exited. When the host stops, it sends this reason to clients, which then do not
+    /// reconnect.
     pub fn source_ended(&self) {
         self.shared.end_source(GoodbyeReason::SourceEnded);
     }

@@ -1,4 +1,4 @@
-//! The application's connection to the program that started it. The other end is `crate::launch`.
+//! The application's connection to the program that started it, which uses `crate::launch`.
 //!
 //! The module prints nothing and starts no thread. Forked children do not inherit the socket.
 
@@ -39,7 +39,7 @@ pub struct Launcher {
     socket: OwnedFd,
     /// Whether the launcher's greeting has arrived.
     greeted: AtomicBool,
-    /// Number of lost reports that the launcher does not know of yet.
+    /// Number of lost reports that has not been reported to the launcher yet.
     lost: AtomicU64,
     /// The socket path at which the launcher's gateways look for the host.
     gateway: Option<PathBuf>,
@@ -187,7 +187,7 @@ impl Launcher {
         self.lost.fetch_add(lost, Ordering::Relaxed);
     }
 
-    /// Sends a report if there is room. Returns whether there was.
+    /// Sends a report if the send buffer has room. Returns whether the report needs no retry.
     fn offer(&self, report: &LaunchReport) -> bool {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         match frame::to_bytes(report) {

@@ -1,8 +1,8 @@
 //! The threads of a host and a client. This crate starts the media threads and passes the time of crate `clock` to the
 //! protocol.
 //!
-//! Crate `proto` decides on packets. A stream's sockets and devices are used through the traits of crates `net` and
-//! `media`.
+//! The protocol logic is in crate `proto`. A stream's sockets and devices are used through the traits of crates `net`
+//! and `media`.
 #![deny(unsafe_code)]
 
 pub mod accept_backoff;

@@ -10,8 +10,8 @@
 //! block in a socket, a device or the encoder between two frames, and none of them spins.
 //!
 //! The module does not use SCHED_DEADLINE (no gain over FIFO, and refused for pinned threads). It never calls mlockall,
-//! because the process may be another application's. Only the stacks of its own threads are locked here; OpenUVR's programs
-//! may lock more (`docs/adr/0004-locked-memory.md`).
+//! because the threads may run in the process of another application. It locks only the stacks of the threads that it
+//! starts; OpenUVR's programs may lock more (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -182,8 +182,8 @@ pub struct Scheduler {
     latencies: SchedulingLatencies,
 }
 
-/// Signals that a thread's own fault raises. If they were blocked, they would end the process without calling the
-/// handler of the application or of the Rust runtime (stack overflow).
+/// Signals that the kernel sends to a thread for a fault of this thread. If they were blocked, they would end the
+/// process without a call of the application's handler or of the Rust runtime's (stack overflow).
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -248,8 +248,8 @@ impl Scheduler {
         self.latencies.site(name)
     }
 
-    /// Records that the system refused a request that the program made without this scheduler. The report's warning
-    /// then names it.
+    /// Records a refused request that the program made to the system without this scheduler. The report's warning then
+    /// includes this request.
     pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
         self.lock().record_refusal(what, why);
     }

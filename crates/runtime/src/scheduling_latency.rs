@@ -36,7 +36,7 @@ struct WakeupSites(Mutex<Vec<Arc<Ring>>>);
 pub struct WakeupSite(Option<Arc<Ring>>);
 
 impl SchedulingLatencies {
-    /// A recording whose sites are on.
+    /// An enabled recording.
     pub(crate) fn on() -> SchedulingLatencies {
         SchedulingLatencies(Some(Arc::default()))
     }

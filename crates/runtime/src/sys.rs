@@ -12,8 +12,8 @@ use rustix::process::{Pid, Uid};
 /// The peer of a Unix socket, as seen in this process's namespaces.
 #[cfg(feature = "host")]
 pub(crate) struct PeerCredentials {
-    /// The peer's process; `None` if its PID namespace is not visible here, as for a process outside this process's
-    /// sandbox.
+    /// The peer's process; `None` if the process is not visible in this process's PID namespace, for example because it
+    /// runs outside this process's sandbox.
     pub(crate) pid: Option<Pid>,
     /// Its user.
     pub(crate) uid: Uid,

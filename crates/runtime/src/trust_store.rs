@@ -37,8 +37,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Its display name: the stored name, followed by the currently announced name if that differs. Both are made
-    /// printable, because the file may be edited by hand.
+    /// Its display name: the stored name, followed by the currently announced name if the names differ. Unprintable
+    /// characters are replaced, because users may edit the file.
     #[must_use]
     pub fn title(&self) -> String {
         let name = printable(&self.name);
@@ -289,7 +289,7 @@ impl HostStore {
     }
 
     /// The address under which a host with the same host name as `address` and another port is stored. `None` if there
-    /// is none, or if the fitting hosts have different keys.
+    /// is none, or if several such hosts have different keys.
     #[must_use]
     pub fn on_other_port(&self, address: &str) -> Option<&str> {
         let (name, _) = address.rsplit_once(':')?;

@@ -24,7 +24,7 @@ impl Opened {
     /// client is started.
     ///
     /// # Errors
-    /// Returns the host's answer as an error if that answer rules out a session.
+    /// Returns an error if the host's answer rules out a session.
     pub fn host_responds(&self, timeout: Duration) -> Result<bool, HandshakeError> {
         let began = clock::now();
         let until = began + timeout;
@@ -155,8 +155,9 @@ const DIAL_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long a lost host's old addresses are tried before its name is resolved again.
 const RECONNECT_ROUND: Duration = Duration::from_secs(2);
 
-/// If there is no answer over IP within this time, `Opened::host_responds` also tries raw Ethernet. `connect` does so
-/// for a host with one address; with several addresses, it tries raw Ethernet after it has tried each of them once.
+/// If there is no answer over IP within this time, `Opened::host_responds` also tries raw Ethernet. So does `connect`
+/// for a host with one address. For a host with several addresses, `connect` tries raw Ethernet after it has tried each
+/// address once.
 const IP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Performs the handshake at the first address that answers. Returns `None` if the client stops.
@@ -177,7 +178,7 @@ pub(super) fn connect(
         shared.paths.reset(*path);
         let (round, alone) = (turn / paths.len(), paths.len() == 1);
         let timeout = match (alone, round) {
-            // Possibly, the host is reachable only over raw Ethernet, which is tried next.
+            // The host may be reachable only over raw Ethernet, which is tried next.
             (true, 0) if options.only.is_none() => Some(IP_TIMEOUT),
             (true, _) if options.lost => Some(IP_TIMEOUT),
             (true, _) => None,
@@ -212,7 +213,7 @@ pub(super) fn connect(
         }
         turn += 1;
         if turn == options.paths.len() && options.only.is_none() {
-            // There was no answer over IP: possibly, the host uses only raw Ethernet.
+            // There was no answer over IP: the host may use only raw Ethernet.
             paths.extend(ethernet_paths(&shared.link, options.paths));
         }
     }

@@ -19,7 +19,7 @@ use openuvr_proto::wire::control::Report;
 /// How often the figures are updated: often enough to follow changes, slowly enough to be readable.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Maximum number of kept frames: those that arrive within [`WINDOW`] at 240 frames/s.
+/// Maximum number of kept frames: the frames that arrive within [`WINDOW`] at 240 frames/s.
 const FRAMES: usize = 1200;
 
 /// Maximum length of a shown control event, in characters: one line of the panel.

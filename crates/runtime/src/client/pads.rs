@@ -38,8 +38,8 @@ struct Table {
 
 impl Table {
     /// Records whether the window has the focus. Returns the events for the host. When the focus is lost, the pads are
-    /// released: the window's own `ReleaseAll` is not sent if other devices replace the window's input. When the focus
-    /// is regained, the states of the pads are restored.
+    /// released here, because the window's own `ReleaseAll` is not sent if other devices replace the window's input.
+    /// When the focus is regained, the states of the pads are restored.
     fn focus(&mut self, focused: bool) -> Vec<InputEvent> {
         if self.unfocused != focused {
             return Vec::new();

@@ -56,8 +56,8 @@ pub struct StereoSettings {
     pub rate: f64,
     /// The interpolation filter.
     pub filter: Filter,
-    /// The renderer that the render thread uses. OpenGL installs an Xlib error handler for its window. A program with
-    /// its own Xlib error handler may therefore prefer software rendering, which is the default.
+    /// The renderer that the render thread uses. The default is software rendering. The OpenGL renderer installs an
+    /// Xlib error handler for its window, which may replace that of the program.
     pub draw_with: DrawBackend,
 }
 

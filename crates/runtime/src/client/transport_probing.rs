@@ -32,7 +32,7 @@ impl Paths {
         self.lock()[0]
     }
 
-    /// Whether a datagram from `from` may be the host's, because it arrived over the current, initial or probed path.
+    /// Whether `from` is the current, initial or probed path, so that a datagram from there may come from the host.
     /// Datagrams are authenticated in any case; this check only saves work.
     pub(super) fn has(&self, from: PathId) -> bool {
         self.lock().contains(&from)
@@ -281,7 +281,7 @@ impl TransportProber {
         let probing = self.probing.is_some();
         let again = (self.outage).requires_probe(initial.then_some(unanswered), probing);
         if initial {
-            // A forced transport has no alternative, and neither has raw Ethernet as the initial path.
+            // There is no alternative to a forced transport, nor to raw Ethernet as the initial path.
             let chosen = self.only.is_none() && station_of(base).is_none();
             if again && chosen {
                 self.udp_arrives = false;
@@ -312,8 +312,7 @@ fn unavailable(tried: TransportKind, answer: Option<Option<TransportKind>>) -> S
     format!("link {name} is unavailable: {why}")
 }
 
-/// The raw Ethernet paths to those of the host's addresses that are on a local segment. Opens raw Ethernet if there are
-/// any.
+/// The raw Ethernet paths to the host's addresses on local segments. Opens raw Ethernet if there are any.
 pub(super) fn ethernet_paths(link: &TransportSelector, paths: &[PathId]) -> Vec<PathId> {
     let stations = paths.iter().filter_map(|path| {
         if station_of(*path).is_some() {

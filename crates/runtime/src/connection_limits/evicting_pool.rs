@@ -3,8 +3,8 @@
 //! therefore locks out only itself. Several networks together lock out an honest peer only if they open new connections
 //! faster than the peer logs in.
 //!
-//! Half-open handshakes of native clients follow a similar rule (`crates/proto/src/control/handshake/host.rs`): pairings
-//! and tickets count by network, reconnections of paired devices by device.
+//! Half-open handshakes of native clients follow a similar rule (`crates/proto/src/control/handshake/host.rs`):
+//! handshakes for a pairing or with a ticket are counted by network, reconnections of paired devices by device.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -93,8 +93,8 @@ pub struct Config {
     pub keys: Keys,
     /// The encoders in order of preference. A client gets the first encoder whose codec it can decode.
     pub encoders: Vec<EncoderName>,
-    /// Options of the encoder's library, under the library's names. If there are options, exactly one of `encoders`
-    /// must take options.
+    /// Options of the encoder's library, under the library's names. If there are options, exactly one encoder in
+    /// `encoders` must accept options.
     pub encoder_options: EncoderOptions,
     /// Whether each client has its own encoder.
     pub encoder_per_client: bool,

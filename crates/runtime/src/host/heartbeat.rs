@@ -1,10 +1,10 @@
-//! Detects a thread of the host that hangs, for example in a call to a frozen display server. The owner of the host asks
-//! the control and the media thread for a sign of life. Each of them answers in its next turn, which costs two atomic
-//! operations.
+//! Detects a thread of the host that hangs, for example in a call to a frozen display server. The owner of the host
+//! polls the control thread and the media thread. Each thread answers in the next iteration of its loop, which costs
+//! two atomic operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The newest question, and the newest question that each thread has answered.
+/// The number of the newest poll, and the number of the newest poll that each thread has answered.
 #[derive(Default)]
 pub(super) struct Heartbeat {
     asked: AtomicU64,
@@ -13,7 +13,7 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Asks both threads. Returns the name of a thread that has not answered the previous question.
+    /// Polls both threads. Returns the name of a thread that has not answered the previous poll.
     pub(super) fn probe(&self) -> Option<&'static str> {
         let previous = self.asked.fetch_add(1, Ordering::Relaxed);
         let threads = [("control", &self.control), ("media", &self.media)];
@@ -22,12 +22,12 @@ impl Heartbeat {
         hangs.map(|(name, _)| name)
     }
 
-    /// Called by the control thread in each turn.
+    /// Called by the control thread in each iteration.
     pub(super) fn control_answers(&self) {
         self.answer(&self.control);
     }
 
-    /// Called by the media thread in each turn.
+    /// Called by the media thread in each iteration.
     pub(super) fn media_answers(&self) {
         self.answer(&self.media);
     }
@@ -51,7 +51,7 @@ mod tests {
         heartbeat.control_answers();
         heartbeat.media_answers();
         assert_eq!(heartbeat.probe(), None);
-        // Answers to older questions do not count.
+        // Answers to older polls do not count.
         assert_eq!(heartbeat.probe(), Some("control"));
     }
 }

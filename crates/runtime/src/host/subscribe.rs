@@ -182,9 +182,9 @@ impl HostRuntime {
         host.controlled(clock::now(), subscriber, states, sampled);
     }
 
-    /// Sets the properties of a subscriber's display, which are used while the subscriber is the player. `display`
-    /// has a sequence number and the properties. The sequence number starts at 1 and increases; properties with an
-    /// older one are ignored.
+    /// Sets the properties of a subscriber's display, which are used while the subscriber is the player. `display` is a
+    /// sequence number and the properties. Sequence numbers start at 1 and increase; properties with an older number
+    /// are ignored.
     pub fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
         let mut host = self.shared.sessions();
         host.set_display(clock::now(), subscriber, display);

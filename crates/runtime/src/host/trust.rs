@@ -1,8 +1,8 @@
 //! Trust decisions of the control thread. The control thread reads the device list directly, and a writer thread stores
 //! pairings and sessions.
 //!
-//! Writing may block, because a disk may be slow and another program may hold the folder's lock. This must not delay
-//! the player's input. A read costs a `stat`, and after a change also the reading of a small file.
+//! Writing may block, because a disk may be slow and another program may hold the folder's lock. A blocked control
+//! thread would delay the player's input. A read costs a `stat`, and after a change also the reading of a small file.
 //!
 //! The file and its rules are in [`crate::trust_store`].
 
@@ -42,7 +42,7 @@ enum TrustEvent {
     WindowOpened(String),
 }
 
-/// Devices that were paired in this run and are not in the file yet. They stay here if the file cannot be
+/// Devices that were paired in this run and are not in the file yet. They stay in this list if the file cannot be
 /// written. A PIN authenticated each of these devices.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
@@ -126,7 +126,7 @@ impl Trust {
         self.write(TrustEvent::Paired(key, name));
     }
 
-    /// Takes a newly requested pairing window, and records it as opened.
+    /// The pairing window that was newly requested, if any. It is recorded as opened.
     pub(super) fn requested_window(&mut self) -> Option<RequestedWindow> {
         let window = match self.requests.poll(now()) {
             Ok(window) => window?,

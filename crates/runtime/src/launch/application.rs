@@ -52,7 +52,7 @@ impl Application {
         })
     }
 
-    /// The id of the first process.
+    /// The process id of the first process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -106,8 +106,8 @@ impl Application {
     }
 
     /// Whether orphans of the application are running. A launcher that exited left these processes, and they are now
-    /// children of this process. Ended orphans are reaped, so that none stays a zombie: call this regularly, even while
-    /// the application runs. `helpers` are other children of this process, which are waited for elsewhere.
+    /// children of this process. Reaps ended orphans; call it regularly, even while the application runs, so that no
+    /// zombies accumulate. `helpers` are other children of this process, which other code reaps.
     pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
         loop {
             let (mut running, mut ended) = (false, false);

@@ -61,7 +61,7 @@ pub enum LaunchError {
     /// The path is not UTF-8, as the manifest of an OpenXR runtime requires.
     #[error("the OpenXR loader does not support {}: the path is not UTF-8; move program and library elsewhere", .0.display())]
     NotUtf8(PathBuf),
-    /// A different OpenXR runtime is the user's active one.
+    /// Another OpenXR runtime is the user's active runtime.
     #[error("another OpenXR runtime is active: remove {} first", .0.display())]
     OtherRuntime(PathBuf),
     /// The command is empty.

@@ -1,5 +1,5 @@
-//! The socket to which an application's processes connect. The first process that shows a picture receives the settings
-//! and sends messages. The next process gets its turn when the first has ended.
+//! The socket to which an application's processes connect. The first process that connects receives the settings and
+//! sends messages. When it has ended, the process that connected next receives the settings.
 //!
 //! A stand-in process of this program may stream until a process of the application connects. The stand-in is then
 //! asked to end, and the connected process receives the settings once the stand-in has ended.
@@ -145,8 +145,8 @@ impl Socket {
     /// process of the application is connected. Waits at most `turn` for messages of the streaming process, and returns
     /// them. Call this regularly.
     pub fn reports(&mut self, turn: Duration) -> Vec<LaunchReport> {
-        // The listener stays readable while accept fails. It is then not polled, and accept is retried once per call,
-        // so that the caller does not loop without waiting.
+        // While accept fails, the listener stays readable, and polling it would return at once. It is therefore not
+        // polled, and accept is retried once per call.
         let takes = !self.descriptors_exhausted && self.processes.len() < MAX_PROCESSES;
         let listener = Some(&self.listener).filter(|_| takes);
         let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
@@ -213,7 +213,7 @@ impl Socket {
             let Ok(peer) = peer_credentials(&socket) else {
                 continue;
             };
-            // A process without a PID in this process's namespace is refused, too, because it cannot be watched.
+            // A process without a PID in this process's namespace is also refused, because it cannot be watched.
             if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
                 // A process that has ended is removed in the next call.
                 let _ = send(&socket, &hello::hello(), SendFlags::NOSIGNAL);

@@ -1,7 +1,7 @@
 //! Starts an OpenXR application on OpenUVR's OpenXR runtime, and installs this runtime as the user's active one.
 //!
-//! The OpenXR loader reads a manifest: the one that `XR_RUNTIME_JSON` names, `openxr/1/active_runtime.json` in the user's
-//! configuration folder, or a system one.
+//! The OpenXR loader reads the first existing manifest of these: the file that `XR_RUNTIME_JSON` names,
+//! `openxr/1/active_runtime.json` in the user's configuration folder, a system-wide file.
 
 use std::ffi::OsString;
 use std::fs;

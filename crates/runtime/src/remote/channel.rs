@@ -96,8 +96,8 @@ impl Channel {
         channel
     }
 
-    /// Connects to the listener at `path` without blocking. If the listener's backlog is full, as that of a stopped
-    /// application may be, the application counts as absent.
+    /// Connects to the listener at `path` without blocking. If the listener's backlog is full, for example because the
+    /// application is stopped, the application counts as absent.
     pub(super) fn connect(path: &Path) -> rustix::io::Result<Channel> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -143,7 +143,7 @@ impl Channel {
         }
     }
 
-    /// Ends the connection, because the peer would refuse so long a message.
+    /// Ends the connection, because the peer would refuse a message of this length.
     fn too_long<T>(&self) -> Result<T, SendError> {
         self.close();
         Err(SendError::Gone)

@@ -1,4 +1,4 @@
-//! The application's end of the connections. It accepts connections for subscribers, admissions, statistics and the
+//! The listener in the application's process. It accepts connections for subscribers, admissions, statistics and the
 //! host's sound.
 
 use std::os::fd::OwnedFd;
@@ -292,7 +292,8 @@ impl Shared {
         Some(id)
     }
 
-    /// Passes an event to the host, and retries while the host is busy. Both ends number events, so none may be skipped.
+    /// Passes an event to the host, and retries while the host is busy. Both processes number the events, so none may
+    /// be skipped.
     fn input(&self, host: &HostRuntime, id: SubscriberId, event: InputEvent, sampled: PeerInstant) {
         while host.input(id, event, sampled) == Err(InputRefused::Busy) {
             if self.stop.load(Ordering::Acquire) {

@@ -7,10 +7,10 @@
 //!              ◄─ input, feedback ─         subscription         ◄── input, feedback ──
 //! ```
 //!
-//! [`GatewayListener`] is the application's end: a listening socket, and a thread for each connection. [`RemoteHost`]
-//! is the other end: it implements [`GatewayHost`](crate::host::GatewayHost), like a host in the same process. A
-//! connection carries one subscription, one request (admission or statistics), or the host's sound. The subscription,
-//! request or sound ends when the connection is closed.
+//! [`GatewayListener`], in the application's process, has a listening socket and a thread for each connection.
+//! [`RemoteHost`], in the gateways' process, implements [`GatewayHost`](crate::host::GatewayHost), like a host in the
+//! same process. A connection carries one subscription, one request (admission or statistics), or the host's sound. The
+//! subscription, request or sound ends when the connection is closed.
 //!
 //! The application's media threads never wait for a gateway. Frames are sent from each subscriber's thread, and a slow
 //! subscriber misses frames by the rules for all subscribers. The only queues are the backlog of the subscriber's

@@ -1,5 +1,5 @@
-//! Requests for a pairing window at running hosts, including hosts in the background. `openuvr devices pair` writes a
-//! request to the trust folder. Each host that uses this folder opens its pairing window and records this in the file.
+//! Requests to running hosts for a pairing window. `openuvr devices pair` writes a request to the trust folder. Each
+//! host that uses this folder opens its pairing window and records this in the file.
 //!
 //! The PIN is in the file (mode 0600, next to the keys) until the request is withdrawn some seconds later.
 
@@ -143,7 +143,7 @@ impl DeviceStore {
 
 impl PairingRequests {
     /// The newest request since the last call, unless it has expired at `now`, in seconds since 1970. Each request is
-    /// returned at most once. If the file has not changed, this costs one `stat`.
+    /// returned at most once. If the file has not changed, a call costs one `stat`.
     ///
     /// # Errors
     /// [`StoreError`] once per version of the file.

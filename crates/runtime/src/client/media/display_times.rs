@@ -1,7 +1,7 @@
 //! Frame reports that wait until the display reports when it showed the frame.
 //!
-//! The host gets each report at once, because rate and repair depend on it. The application gets the report later, with
-//! the stage Presented, in the order of the frames.
+//! The host gets each report at once, because its rate control and loss recovery depend on the reports. The application
+//! gets the report later, with the stage Presented, in the order of the frames.
 
 use std::collections::VecDeque;
 

@@ -40,7 +40,7 @@ impl Drop for Buffer {
     }
 }
 
-/// A decoder with memory of its own. Counts the buffers that are in use.
+/// A decoder with its own memory. Counts the buffers in use.
 struct DeviceDecoder(Arc<AtomicUsize>);
 
 impl Decoder for DeviceDecoder {
@@ -76,7 +76,7 @@ impl Decoder for DeviceDecoder {
     }
 }
 
-/// What a surface does with a picture in dma-bufs.
+/// A surface's reaction to a picture in dma-bufs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Displays,
@@ -135,7 +135,7 @@ impl Canvas for Display {
     }
 }
 
-/// A screen with such a decoder and such a surface.
+/// A screen with a [`DeviceDecoder`] and a [`Display`].
 struct Rig {
     screen: Screen,
     state: Arc<Mutex<State>>,

@@ -45,7 +45,6 @@ pub(super) struct PictureInfo {
     pub(super) injected: Option<AppliedInput>,
 }
 
-/// A rendition with its encoder; see the module.
 pub(super) struct Pipeline {
     id: RenditionId,
     shared: Arc<Shared>,
@@ -276,7 +275,8 @@ impl Pipeline {
                 true
             }
             Err((stage, why)) if self.falls_back(stage, &why) => {
-                // The picture becomes another frame, with the software encoder, which has no fallback itself.
+                // Encode the picture again, as another frame. The software encoder has no fallback itself, so this
+                // recursion ends.
                 self.frame(picture, info, true)
             }
             Err((stage, why)) => {
@@ -349,7 +349,7 @@ impl Pipeline {
     /// Sets the input echo: the newest input that the application took before it drew the picture, or otherwise the
     /// newest input that was injected before the capture. Also sets the pose and the drawing times.
     fn echo(&mut self, info: &PictureInfo) {
-        // The picture of a repetition was drawn for an earlier frame, whose record already contains this stage.
+        // A repeated picture was drawn for an earlier frame, whose record already contains this stage.
         let repeats = self.rendition.repeats();
         if let Some(at) = info.drawn.begun.filter(|_| !repeats) {
             self.rendition.stamp(Stage::RenderBegun, at);

@@ -26,7 +26,7 @@ use openuvr_proto::wire::video::SlicePlace;
 use crate::host::{MediaCommand, Notice, Shared};
 use crate::scheduling_latency::WakeupSite;
 
-/// Maximum number of pending notifications of frames that were dropped before they began: those of several seconds
+/// Maximum number of pending notifications of frames that were dropped before they began: the drops of several seconds
 /// (guess). Further notifications are not delivered.
 const MAX_DROPS: usize = 1024;
 
@@ -51,7 +51,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// The memory of a call while it waits. Calls counted as 0 are bounded otherwise: `End` by the number of frames,
+    /// The memory of a call while it waits. Calls counted as 0 have other bounds: `End` by the number of frames,
     /// `Dropped` by [`MAX_DROPS`], and `Update` by [`Backlog::updated`].
     fn cost(&self) -> usize {
         match self {
