@@ -129,7 +129,8 @@ fn account<'a>(portal: &'a PortalAddress, config: &'a ClientConfig) -> Account<'
     }
 }
 
-/// Plays at `host`, or at a discovered host, until the end. `stop` is the stop flag if the caller has already installed one.
+/// Plays at `host`, or at a discovered host, until the client ends. `stop` is the stop flag if the caller has already
+/// installed one.
 fn play(
     config: &ClientConfig,
     mut io: ClientIo,
@@ -204,13 +205,13 @@ fn play(
     let code = outcome?;
     complete?;
     recorded?;
-    // The access point is left only now, because the goodbye to the host is sent over it.
+    // Leave the access point only now, because the goodbye to the host was sent over it.
     drop(used);
     Ok(code)
 }
 
-/// Opens the parts that need no display, and prompts for the host and the PIN if necessary. Searches for the host on
-/// `interface`; `None` means all interfaces.
+/// Opens the components that need no display, and prompts for the host and the PIN if necessary. Searches for the host
+/// on `interface`; `None` means all interfaces.
 fn open(
     config: &ClientConfig,
     host: Option<HostTarget>,

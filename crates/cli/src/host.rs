@@ -54,8 +54,8 @@ use service::ServiceManager;
 /// The interval at which the main thread checks whether a signal has arrived or the time limit has been reached.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The subcommands of a program that contains a host: `host`, and a hidden subcommand for the second process of the
-/// same program that a host starts.
+/// The subcommands of a program that contains a host: `host`, and a hidden subcommand for the second process of this
+/// program, which a host starts.
 #[must_use]
 pub fn commands() -> [Command; 2] {
     let release = Command::new(release::COMMAND).hide(true);

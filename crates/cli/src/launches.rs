@@ -176,7 +176,7 @@ impl Launches {
         self.desk.list.len()
     }
 
-    /// The clients' side.
+    /// A handle for the connections of clients.
     pub(crate) fn desk(&self) -> LaunchDesk {
         self.desk.clone()
     }
@@ -246,7 +246,7 @@ impl Launches {
     fn quit(&mut self, stage: &mut Stage<'_>) {
         if let Some(running) = self.running.take() {
             eprintln!("openuvr host: {} was quit", running.name());
-            // The drop waits for the application's end.
+            // Dropping waits until the application has ended.
             drop(running);
             self.ended(stage);
         }

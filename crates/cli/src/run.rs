@@ -63,7 +63,7 @@ const NO_PICTURE_HINT_API: &str = "Possible causes: the application does not lin
                                    than this program, or does not start its host (`openuvr_init_thread`)";
 
 /// The program to start: a game with the hook in it, an application that links libopenuvr, or an OpenXR application on
-/// our runtime.
+/// OpenUVR's runtime.
 pub(crate) struct Launch<'a> {
     /// The name of the subcommand, printed before each message.
     pub(crate) subcommand: &'static str,

@@ -12,14 +12,12 @@ use std::process::{self, ExitCode};
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-/// Benchmarks and tests.
 const BENCH: Program = Program {
     file: "openuvr-bench",
     package: "openuvr-studies",
     option: "--bench",
 };
 
-/// The portal.
 const PORTAL: Program = Program {
     file: "openuvr-portal",
     package: "openuvr-portal",

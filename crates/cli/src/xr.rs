@@ -1,5 +1,5 @@
-//! `openuvr xr`: starts an OpenXR application on our runtime, as `openuvr run` starts a game with the hook, or makes the
-//! runtime the default for all applications of a user.
+//! `openuvr xr`: starts an OpenXR application on OpenUVR's runtime, or makes this runtime the default for all
+//! applications of a user.
 
 use std::process::ExitCode;
 

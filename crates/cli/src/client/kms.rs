@@ -92,7 +92,7 @@ pub(crate) fn commands() -> Option<Command> {
     built_in::commands()
 }
 
-/// Runs that subcommand; `None` for another name.
+/// Runs the hidden subcommand; `None` if `name` is another subcommand.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> Option<Result<()>> {
     built_in::run(name, matches)
 }

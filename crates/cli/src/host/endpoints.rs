@@ -34,7 +34,6 @@ use crate::release::Release;
 /// The maximum wait for a window that is missing because its application is still starting.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
-/// The endpoints of a display: its pictures, and the targets of the player's input and clipboard.
 pub(super) struct DisplayEndpoints {
     pub(super) source: Source,
     pub(super) input: Box<dyn InputSink>,

@@ -1,8 +1,8 @@
-//! The host as a service of systemd, or of another manager that uses sd_notify(3): reports start and end, and serves the
-//! watchdog (`WatchdogSec=` of the unit). Without a service manager, nothing is sent.
+//! The host as a service of systemd, or of another manager that uses sd_notify(3): reports start and end, and serves
+//! the watchdog (`WatchdogSec=` of the unit). Without a service manager, nothing is sent.
 //!
-//! A message waits while the manager's socket is full, so a thread of its own sends the messages: a manager that does not
-//! read must not stop the host.
+//! Sending blocks while the manager's socket is full. A separate thread therefore sends the messages, so that a manager
+//! that does not read cannot block the host.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -103,7 +103,7 @@ impl ServiceManager {
     }
 }
 
-/// Sends messages until the host drops the other end of the queue.
+/// Sends messages until the host drops the queue's sender.
 fn send(queue: &Receiver<NotifyState<'static>>, ended: SyncSender<()>) {
     for message in queue {
         let is_start = matches!(message, NotifyState::Ready);

@@ -67,7 +67,7 @@ fn rate_control(config: &HostConfig) -> RateControl {
     RateControl::Gcc { start, max }
 }
 
-/// How the portal connects, if a portal relays the signalling of its browsers.
+/// The listener for a portal that relays the signalling of its browsers; `None` without such a portal.
 fn portal_endpoint(config: &HostConfig) -> Option<PortalListener> {
     let socket = config.portal_socket.clone().map(PortalListener::Socket);
     socket.or_else(|| config.portal_only.then_some(PortalListener::Https))

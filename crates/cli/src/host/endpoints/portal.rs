@@ -8,7 +8,8 @@ use openuvr_wayland::display as wayland_display;
 use super::DisplayEndpoints;
 use crate::config::HostConfig;
 
-/// Whether the compositor lets no program capture its screen, and the user has not selected a source.
+/// Whether the portal is needed, because programs cannot capture the compositor's screen directly and the user has not
+/// selected a source.
 pub(super) fn is_needed(config: &HostConfig) -> bool {
     if config.source.is_some() || config.window.is_some() || config.output.is_some() {
         return false;
@@ -75,7 +76,7 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
             input_sink::open("null")?
         }
     };
-    // The clipboard can be shared only if the compositor has a data control protocol, as KDE's has.
+    // The clipboard can be shared only if the compositor has a data control protocol, as in KDE.
     let listed = wayland_display::connect(display.as_deref())
         .and_then(|connection| wayland_display::interfaces(&connection));
     let controls = [
