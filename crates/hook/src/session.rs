@@ -38,8 +38,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// unnoticeable delay).
 const TITLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// While there are subscribers, the interval at which the thread checks whether the image of an idle window still has
-/// to be read (guess: an acceptable delay).
+/// The interval, while there are subscribers, at which the thread checks whether the image of an idle window must be
+/// read (guess: an acceptable delay).
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The delay before the image of an overlaid window is read again, if the last attempt was too early (guess: a quarter
@@ -99,12 +99,12 @@ pub(crate) fn start(
         stop: AtomicBool::new(false),
         waker: Waker::new().ok()?,
     });
-    // Panics must not print to the game's console. They are noticeable because the stream ends. This sets the panic
-    // hook of this library's copy of the standard library. A game written in Rust has its own copy.
+    // Panics must not print to the game's console. Users notice a panic, because the stream ends. The call sets the
+    // panic hook only in this library's copy of the standard library; a game written in Rust has its own copy.
     std::panic::set_hook(Box::new(|_| {}));
     let (alive, ended) = sync_channel(0);
     let thread_shared = shared.clone();
-    // The thread blocks all signals, because they belong to the game.
+    // The thread blocks all signals, so that the game's own threads handle them.
     let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-run", move || {
         let _alive = alive;
         if let Err(why) = thread_shared.run(size) {
@@ -135,7 +135,6 @@ impl Session {
         }
     }
 
-    /// Wakes the thread.
     pub(crate) fn wake(&self) {
         self.shared.waker.wake();
     }
@@ -305,7 +304,7 @@ impl Shared {
         ];
         fds.extend(tracker.map(|tracker| PollFd::from_borrowed_fd(tracker.as_fd(), PollFlags::IN)));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // If a signal interrupts this, the caller waits again.
+        // If a signal interrupts the wait, the caller waits again.
         let _ = poll(&mut fds, timeout.as_ref());
         let broke = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let (stopped, lost) = (broke(&fds[1]), fds.get(2).is_some_and(broke));
@@ -365,7 +364,8 @@ impl Follower<'_> {
     }
 
     /// Updates the window's visibility. Submits the window's image while swaps do not provide it: while other windows
-    /// of the program cover it, and while it is idle. Returns when to check again without an event.
+    /// of the program cover the window, and while the window is idle. Returns the delay after which to check again if
+    /// no event occurs.
     fn show(&mut self) -> Option<Duration> {
         let (frames, now) = (self.guest.frames(), clock::now());
         let tracker = self.tracker.as_mut();

@@ -120,7 +120,7 @@ impl Windows {
         }
         let known = self.find(key);
         let window = known.and_then(|w| w.window.as_ref());
-        // A menu may be larger than a small window that it belongs to.
+        // A menu may be larger than the window to which it belongs.
         let may_replace = alive.is_none() || known.is_some_and(|w| w.popup == Some(false));
         let streamed = self.streamed.and_then(|key| self.find(key));
         let place = |key: Key| self.known.iter().position(|w| w.key == key);
@@ -244,7 +244,7 @@ impl SharedWindows {
         }
     }
 
-    /// Finds out which windows are menus, if this can change which window is streamed.
+    /// Determines which windows are menus, if the result can change the choice of the streamed window.
     pub(crate) fn classify(&self, is_popup: impl Fn(&XWindow) -> bool) {
         let unclassified = self.lock().unclassified();
         // `is_popup` may be slow, so it is not called under the lock.

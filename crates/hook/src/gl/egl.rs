@@ -191,7 +191,7 @@ impl Window for SwapTarget {
         Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
     }
 
-    /// An unknown display is assumed to be that of the environment, which is EGL's default.
+    /// For an unknown display, the X display that the environment names is assumed, because it is EGL's default.
     fn x_window(&self) -> Option<XWindow> {
         Some(XWindow {
             id: SURFACES.get(&self.surface.addr())?,

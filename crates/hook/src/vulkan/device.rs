@@ -50,7 +50,7 @@ pub(super) struct Swapchain {
     pub(super) window: Window,
     /// The pixel format, or why the swapchain is not captured.
     pub(super) pixels: Result<Pixels, String>,
-    /// Whether the reason has been reported.
+    /// Whether the reason in `pixels` has been reported.
     pub(super) reported: AtomicBool,
 }
 
