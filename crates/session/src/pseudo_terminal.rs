@@ -1,8 +1,8 @@
 //! A pseudo-terminal for a game or another application that this program starts. It keeps the output of the game from
 //! interrupting this program's lines and table.
 //!
-//! Only output is redirected, and only output to our terminal; the game reads its input directly. If this program is killed,
-//! the game's output fails (EIO), and the game continues.
+//! Only the output that the game would write to this program's terminal is redirected; the game reads its input
+//! directly. If this program is killed, the game's output fails (EIO), and the game continues.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -28,8 +28,8 @@ pub struct PseudoTerminal {
 }
 
 impl PseudoTerminal {
-    /// Attaches a pseudo-terminal to the game that `command` will start, if the game would write to our terminal. If the
-    /// system provides no pseudo-terminal, the game writes to our terminal.
+    /// Attaches a pseudo-terminal to the game that `command` will start, if the game would write to this program's
+    /// terminal. If the system provides no pseudo-terminal, the game writes to this terminal.
     pub fn attach(command: &mut Command) -> Option<PseudoTerminal> {
         let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
         // Without a terminal there are no lines to interrupt.
@@ -58,7 +58,7 @@ impl PseudoTerminal {
         Some(terminal)
     }
 
-    /// Copies the size of our terminal.
+    /// Copies the size of this program's terminal.
     pub fn resize(&mut self) {
         let room = out::terminal_size();
         if room != self.room {
@@ -84,7 +84,7 @@ impl PseudoTerminal {
     }
 }
 
-/// Our end and the game's end.
+/// The descriptors for this program and for the game.
 fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = openpt(flags)?;
@@ -92,7 +92,7 @@ fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     unlockpt(&master)?;
     let game = ioctl_tiocgptpeer(&master, flags)?;
     let mut modes = tcgetattr(&game)?;
-    // The pseudo-terminal passes output on unchanged, because our terminal inserts the carriage returns.
+    // The pseudo-terminal passes output on unchanged, because this program's terminal inserts the carriage returns.
     modes.output_modes.remove(OutputModes::OPOST);
     tcsetattr(&game, OptionalActions::Now, &modes)?;
     Ok((master, game))

@@ -21,7 +21,7 @@ pub const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
 /// child of that process.
 pub(crate) const PARENT: &str = "OPENUVR_SESSION_PARENT";
 
-/// The X authority file of the session's display, in that folder.
+/// The X authority file of the session's display, in the session's folder.
 pub const AUTHORITY: &str = "xauthority";
 
 const RUNNING: &str = "running.json";
@@ -81,7 +81,8 @@ pub fn reporter() -> Option<&'static Reporter> {
 impl Reporter {
     fn of_process() -> Option<Reporter> {
         let folder = PathBuf::from(std::env::var_os(FOLDER)?);
-        // `/proc/PID/exe` of the parent is not readable if the program has a capability (`openuvr setup`).
+        // The parent is recognised by its process id, because its `/proc/PID/exe` is not readable if the program has a
+        // capability (`openuvr setup`).
         let parent = getppid()?;
         if std::env::var(PARENT).ok()? != parent.as_raw_nonzero().to_string() {
             return None;

@@ -195,7 +195,8 @@ fn size(text: &str) -> Result<Size, String> {
     })
 }
 
-/// The address of this machine. The cluster that has started this program announces it, as an address or as a name.
+/// The address of this machine. The cluster that started this program sets it in the environment, as an address or a
+/// name.
 fn address_of_machine() -> Option<IpAddr> {
     let name = std::env::var("OPENUVR_ADDRESS").ok()?;
     let mut found = (name.as_str(), 0).to_socket_addrs().ok()?;

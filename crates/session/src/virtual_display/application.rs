@@ -24,8 +24,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a killed application may take to end (guess: for a busy machine). The kernel needs milliseconds.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The interval at which the processes are checked that the application has left running. It matches the pace of window
-/// changes (guess).
+/// The interval of checks on the processes that the application has left running (guess: their windows change less
+/// often).
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How long a wait for the remaining processes of an ended application must last before it is reported (guess: helper

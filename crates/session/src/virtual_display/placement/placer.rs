@@ -429,7 +429,7 @@ impl WindowPlacer {
         over.unwrap_or(whole).centred(size, self.all)
     }
 
-    /// The window to which this one belongs, if it is mapped.
+    /// The window to which a dialog belongs, if that window is mapped.
     fn parent_of(&self, placed: &PlacedWindow) -> Option<&PlacedWindow> {
         let Kind::Dialog { of: Some(of) } = placed.hints.kind else {
             return None;
