@@ -1,4 +1,4 @@
-//! Measures what a picture costs the client's media thread after it was decoded: `submit_cost WIDTHxHEIGHT FRAMES`.
+//! Measures the time that the client's media thread needs for a decoded picture: `submit_cost WIDTHxHEIGHT FRAMES`.
 //!
 //! `conversion` is the conversion of the colours, which the decoder does slice by slice. `submit` is the rest, from the
 //! complete picture until the display has accepted it: the composition in a buffer, and the request to the driver. By

@@ -1,4 +1,4 @@
-//! Cards and connectors: lists the existing ones, and selects the ones to use.
+//! Lists cards and connectors, and selects the card and the connector to use.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -31,7 +31,7 @@ pub(crate) struct DirectPictures {
 pub(crate) struct DirectPicture {
     pub(crate) picture: DmaBufPicture,
     import: Arc<Import>,
-    /// The number in the output of the plane that displays the picture.
+    /// The number of the plane that displays the picture, as in `Placed::plane`.
     plane: usize,
     area: Rect,
 }

@@ -1,8 +1,8 @@
 //! The display with its state, shared by the media thread, the event thread and the input thread behind one lock.
 //!
 //! The lock is held while rows are composed, and during requests. Of the requests under the lock, only mode sets wait
-//! for the display. They happen at the start, when the console becomes ours again, and when a display has been plugged
-//! in.
+//! for the display. They happen at the start, when this client gets the console back, and when a display has been
+//! plugged in.
 
 use std::io;
 use std::ops::Range;
@@ -103,7 +103,7 @@ pub(crate) struct Display {
     warned: bool,
 }
 
-/// A display that shows our buffers.
+/// A display that shows this client's buffers.
 struct Lit {
     output: Output,
     buffers: Buffers,
@@ -402,7 +402,8 @@ impl Display {
         }
         match flipped {
             Ok(()) => self.flips.committed(clock::now()),
-            // Another request to the display has not ended. It is a flip, whose event will arrive, or a different request.
+            // Another request to the display is pending: a flip, whose event will arrive, or a different request. Try
+            // again later.
             Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
                 self.retry_at = Some(clock::now() + RETRY);
             }
@@ -535,7 +536,7 @@ impl Display {
         }
     }
 
-    /// Takes the card after the console has become ours again. The display may be a different one, and its state is
+    /// Takes the card after this client got the console back. The display may be a different one, and its state is
     /// unknown.
     pub(crate) fn acquire(&mut self) {
         self.foreground = true;

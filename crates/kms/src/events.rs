@@ -1,4 +1,5 @@
-//! The thread that handles the kernel's events: completed flips, plugged displays, switches of the console.
+//! The thread that handles the kernel's events: completed flips, displays that are plugged in or unplugged, and
+//! switches of the console.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;

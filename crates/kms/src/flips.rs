@@ -113,8 +113,8 @@ impl Flips {
         }
     }
 
-    /// Records that the pending flip has happened. `at` is its time, if the display reports times on our clock. An
-    /// event without a pending flip is older than an [`interrupt`](Self::interrupt).
+    /// Records that the pending flip has happened. `at` is its time, if the display reports times on the monotonic
+    /// clock. An event without a pending flip is older than an [`interrupt`](Self::interrupt).
     pub(crate) fn flipped(&mut self, at: Option<Instant>) {
         let Some(Pending { picture, .. }) = self.pending.take() else {
             return;
@@ -126,7 +126,7 @@ impl Flips {
         }
     }
 
-    /// The time from which the pending flip may be lost.
+    /// The time after which the pending flip may be lost.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.pending.map(|pending| pending.since + LOST)
     }

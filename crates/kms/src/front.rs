@@ -16,8 +16,7 @@ use openuvr_proto::units::Size;
 use crate::buffers::around;
 use crate::card::Card;
 
-/// The rows that were written into the displayed buffer after the last request in which the driver was told to display
-/// rows.
+/// The rows that were written into the displayed buffer since the driver was last requested to display rows.
 #[derive(Debug, Default)]
 pub(crate) struct UnflushedRows {
     rows: Range<u32>,

@@ -1,9 +1,9 @@
-//! The client without a window system: pictures on a display through the kernel's mode setting (DRM/KMS), input from event
-//! devices, and control of the text console.
+//! The client without a window system: pictures on a display through the kernel's mode setting (DRM/KMS), input from
+//! event devices, and control of the text console.
 //!
-//! [`open`] takes the console and a display and returns two parts, as for a window: the [`KmsPresenter`] for the media
-//! thread and the [`ConsoleInput`] for the input thread. A third thread handles the kernel's events: completed flips,
-//! plugged displays, and switches of the console.
+//! [`open`] takes the console and a display. As for a window, it returns two objects: the [`KmsPresenter`] for the
+//! media thread and the [`ConsoleInput`] for the input thread. A third thread handles the kernel's events: completed
+//! flips, displays that are plugged in or unplugged, and switches of the console.
 //!
 //! This is a separate crate, because the libraries that are loaded into applications must not contain it, and because
 //! only this crate makes requests to cards. Decoded pictures in main memory are composed in dumb buffers, which the CPU

@@ -9,7 +9,7 @@ use openuvr_proto::units::Size;
 use crate::buffers::write_rows;
 use crate::scene::Scene;
 
-/// The distance of rows in memory is a multiple of this (in bytes), as in a dumb buffer.
+/// The row stride is a multiple of this number of bytes, as in a dumb buffer.
 const ALIGNMENT: usize = 64;
 
 /// A display with one buffer.
@@ -33,7 +33,7 @@ impl MemoryDisplay {
         }
     }
 
-    /// Converts a picture into the presenter's own memory, as a decoder does that paints on the presenter's canvas.
+    /// Converts a picture into the presenter's own memory, like a decoder that paints on the presenter's canvas.
     ///
     /// # Errors
     /// [`PresentError`] if the picture is shorter than its size requires, or if its format is not supported.

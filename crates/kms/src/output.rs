@@ -1,8 +1,8 @@
-//! One display. It consists of a connector and of the scan-out unit (CRTC) and plane that feed it. This module makes the
-//! commits to them.
+//! One display: a connector, and the scan-out unit (CRTC) and the plane that feed it. This module commits changes of
+//! their state.
 //!
-//! Commits are atomic if the driver supports that; otherwise the older requests are used. The pointer always uses the older
-//! requests, because on atomic drivers they update the cursor plane without waiting for the pending flip.
+//! Commits are atomic if the driver supports that; otherwise the older requests are used. The pointer always uses the
+//! older requests, because on atomic drivers they update the cursor plane without waiting for the pending flip.
 
 use std::collections::HashMap;
 use std::io;
@@ -64,7 +64,7 @@ struct VideoPlane {
     colours: Vec<(property::Handle, u64)>,
 }
 
-/// A decoded picture in its place.
+/// A decoded picture on a plane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
     /// The number of the plane, from [`Output::planes_for`].

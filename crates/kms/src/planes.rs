@@ -7,7 +7,6 @@
 
 use openuvr_media::dma_buf::{LINEAR, Layout, UNSTATED};
 
-/// What a plane is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Overlay,

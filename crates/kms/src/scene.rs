@@ -1,6 +1,7 @@
-//! The content of the display: the picture at its placement, the pointer if the display has no cursor plane for it, and text.
+//! The content of the display: the picture at its placement, the pointer if the display has no cursor plane for it, and
+//! text.
 //!
-//! It does no I/O. Rows are composed into memory of the caller.
+//! It does no I/O. Rows are composed into the caller's memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -83,7 +84,8 @@ impl Scene {
         }
     }
 
-    /// Records that a picture of this size is displayed without being composed. Composed rows are black meanwhile.
+    /// Records that a picture of this size is displayed without being composed. In the meantime, composed rows are
+    /// black.
     pub(crate) fn set_direct(&mut self, size: Size) {
         let composed = self.picture.take().is_some();
         if self.size.replace(size) != Some(size) {

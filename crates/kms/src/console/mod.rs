@@ -30,7 +30,8 @@ const NO_KEYS: i32 = 4;
 const RELEASE: i32 = SIGUSR1;
 const ACQUIRE: i32 = SIGUSR2;
 
-/// How long a switch to our terminal may take (a guess). Another session may have to release its display first.
+/// How long a switch to this client's terminal may take (a guess). Another session may have to release its display
+/// first.
 const SWITCH: Duration = Duration::from_secs(5);
 
 /// A console that is taken.
@@ -118,7 +119,7 @@ impl Console {
         }
     }
 
-    /// Acknowledges that the terminal is ours again.
+    /// Acknowledges that this process got the terminal back.
     pub(crate) fn acknowledge(&self) {
         if let Err(cause) = sys::acknowledge(&self.tty) {
             tracing::warn!("can't take the console again: {cause}");

@@ -17,7 +17,7 @@ const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
 /// Makes an event device fill `bytes`.
 fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> Result<()> {
     let request = request(READ, number, bytes.len());
-    // SAFETY: the request's number encodes the maximum number of bytes written: those of the slice.
+    // SAFETY: the request's number encodes the maximum number of bytes written, which is the length of the slice.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, bytes.as_mut_ptr()) };
     if answer < 0 {
         Err(Error::last_os_error())
