@@ -34,7 +34,6 @@ struct Buffer {
     stale: Option<Block>,
 }
 
-/// One buffer is the target of a copy, one waits, and one is the newest picture.
 const COUNT: usize = 3;
 
 const NOTHING: Block = Block {

@@ -1,9 +1,8 @@
 //! Capture of an output or a window of a Wayland compositor, driven by its damage reports.
 //!
-//! The compositor copies the output into our shared memory after it has drawn something, so nothing is copied while
-//! nothing is drawn. A request for the next picture is outstanding while the newest one is encoded. Three buffers are
-//! used in rotation: one for the request, one for the newest picture, and one for a picture that the frame rate limit
-//! delays.
+//! The compositor copies the output into this program's shared memory only after it has drawn something. A request for
+//! the next picture is outstanding while the newest one is encoded. Three buffers are used in rotation: one for the
+//! request, one for the newest picture, and one for a picture that the frame rate limit delays.
 //!
 //! `ext-image-copy-capture-v1` is used if the compositor has it. This protocol can also capture single windows, and the
 //! pointer as a separate stream ([`cursor`](crate::cursor)). With `wlr-screencopy-unstable-v1`, version 3, the pointer

@@ -19,7 +19,7 @@ use wayland_protocols_wlr::data_control::v1::client::{
     zwlr_data_control_source_v1,
 };
 
-/// A type that is part of our own offers, so that they can be recognised.
+/// A type that this program adds to its own offers, in order to recognise them.
 const OWN: &str = "application/x-openuvr-offer";
 
 /// The maximum number of types stored per offer, and the maximum length of a stored type in bytes. A hostile program
@@ -35,9 +35,9 @@ pub(super) type Types = Mutex<BTreeSet<String>>;
 pub(super) struct State {
     /// The new contents of the clipboard, if they have changed; `Some(None)` if the clipboard is empty now.
     pub(super) selected: Option<Option<Offer>>,
-    /// Our text.
+    /// The text that this program offers.
     pub(super) offered: Option<Arc<str>>,
-    /// Requests of programs that paste our text: the type, and the file to which the text is written.
+    /// Requests of programs that paste this text: the type, and the file to which the text is written.
     pub(super) wanted: Vec<(String, OwnedFd)>,
     /// Whether the compositor has ended the use of the clipboard.
     pub(super) finished: bool,
@@ -64,7 +64,7 @@ impl Offer {
         types.unwrap_or_else(PoisonError::into_inner).contains(kind)
     }
 
-    /// Whether the offer is one of our own.
+    /// Whether the offer is from this program.
     pub(super) fn is_own(&self) -> bool {
         self.has(OWN)
     }
@@ -130,7 +130,7 @@ impl Control {
         Ok((control, queue))
     }
 
-    /// Offers our text under these types. The compositor cancels the previous offer.
+    /// Offers this program's text under these types. The compositor cancels the previous offer.
     pub(super) fn offer(&self, handle: &QueueHandle<State>, types: &[&str]) {
         let types = types.iter().chain(&[OWN]).map(|kind| (*kind).to_owned());
         match self {

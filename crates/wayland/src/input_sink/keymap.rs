@@ -1,7 +1,7 @@
 //! The key map of the virtual keyboard: the session's key map, extended by keys for additional characters.
 //!
 //! Most clients read a changed map at once, but some only when the next key arrives. Therefore, a binding is kept as
-//! long as possible: only if no key code is unused, the oldest binding is replaced.
+//! long as possible: the oldest binding is replaced only if all key codes are used.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;

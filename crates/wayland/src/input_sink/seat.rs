@@ -72,7 +72,7 @@ impl VirtualSeat {
         if state.has_keyboard {
             let keyboard = seat.get_keyboard(&handle, ());
             queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
-            // The session's keyboard is no longer needed: from now on, the virtual keyboard uses our own map, and this
+            // The session's keyboard is no longer needed: from now on, the virtual keyboard uses its own map, and this
             // connection needs no key events.
             if keyboard.version() >= 3 {
                 keyboard.release();

@@ -1,16 +1,15 @@
-//! The input thread's part of the client's window on a Wayland compositor: keyboard, pointer, touch,
-//! and window events.
+//! The input thread's part of the client's window on a Wayland compositor: keyboard, pointer, touch, and window events.
 //!
 //! It converts the compositor's events to protocol events, and lays the window out when its size or scale changes. It
 //! also executes the shortcuts of [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS), which are not sent to the
-//! host. For compositors that draw no title bar, Ctrl, Alt and Shift with the left button move the window, and with the
-//! right button resize it.
+//! host. For compositors that draw no title bar, Ctrl+Alt+Shift with the left button moves the window, and with the
+//! right button resizes it.
 //!
 //! Keys are physical: the compositor's key codes are those of evdev. As on X11, the text of a key is computed here from
 //! the compositor's key map. Keys do not repeat here, because the host's window system repeats them.
 //!
-//! Spec: Wayland 1.21 (`wl_seat`), `xdg-shell`, `pointer-constraints-unstable-v1`,
-//! `relative-pointer-unstable-v1`, `keyboard-shortcuts-inhibit-unstable-v1`.
+//! Spec: Wayland 1.21 (`wl_seat`), `xdg-shell`, `pointer-constraints-unstable-v1`, `relative-pointer-unstable-v1`,
+//! `keyboard-shortcuts-inhibit-unstable-v1`.
 
 mod globals;
 mod grab;

@@ -53,7 +53,7 @@ impl Wheel {
     fn take(&mut self, notched: bool) -> i32 {
         let turned = match (self.fine, self.notches) {
             (0, 0) if !notched => self.pixels * f64::from(NOTCH) / PIXELS_PER_NOTCH,
-            // A notch is announced together with a distance. The distance does not count additionally.
+            // A notch is announced together with a distance, which must not count in addition.
             (0, notches) => f64::from(notches.saturating_mul(NOTCH)),
             (fine, _) => f64::from(fine),
         };

@@ -86,7 +86,7 @@ impl Reports {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Converts a presentation time to our clock.
+    /// Converts a presentation time to the monotonic clock.
     fn to_ours(&self, at: Instant) -> Option<Instant> {
         match (*self.lock_clock())? {
             ClockId::Monotonic => Some(at),

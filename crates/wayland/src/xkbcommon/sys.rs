@@ -53,7 +53,7 @@ struct Functions {
     state_unref: unsafe extern "C" fn(Object),
     state_update_key: unsafe extern "C" fn(Object, u32, c_int) -> c_int,
     state_serialize_mods: unsafe extern "C" fn(Object, c_int) -> u32,
-    /// Keeps the library loaded, which contains the functions.
+    /// Keeps the library with the functions loaded.
     _library: libloading::Library,
 }
 
