@@ -167,8 +167,8 @@ impl WaylandDisplay {
     }
 
     /// Moves the upper left corner of a window to `at`, in units of windows, even if the window fills the display. The
-    /// window is that of the surface with the protocol identifier `surface` of the client `client`. Waits until the
-    /// window is there.
+    /// window has the surface with the protocol identifier `surface` of the client number `client`. Waits until the
+    /// window has this position.
     #[cfg(feature = "conformance")]
     pub fn move_window(&self, client: i32, surface: u32, at: (i32, i32)) {
         let (done, is_done) = sync_channel(1);

@@ -108,7 +108,7 @@ impl Exchange {
     }
 }
 
-/// The compositor's side of the exchange.
+/// The compositor's pictures, and the exchange through which it passes them to the media thread.
 pub(crate) struct Pictures {
     exchange: Arc<Exchange>,
     size: Size,

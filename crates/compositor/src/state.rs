@@ -49,7 +49,6 @@ use crate::xwayland::X11Display;
 /// surface is black until its application draws it again.
 const MAX_KEPT: usize = 8;
 
-/// The compositor's state.
 pub(crate) struct State {
     pub(crate) handle: DisplayHandle,
     pub(crate) globals: Globals,
@@ -112,7 +111,7 @@ pub(crate) struct ClientState {
 }
 
 impl ClientState {
-    /// The X server.
+    /// The state of the X server's client.
     fn of_xwayland() -> ClientState {
         ClientState {
             is_xwayland: true,
@@ -120,7 +119,7 @@ impl ClientState {
         }
     }
 
-    /// A client of a conformance suite, with its number.
+    /// The state of a client of a conformance suite, with the client's number.
     #[cfg(feature = "conformance")]
     fn numbered(number: i32) -> ClientState {
         ClientState {

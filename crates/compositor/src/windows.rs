@@ -90,7 +90,7 @@ impl Window {
         }
     }
 
-    /// Whether the window belongs to no other window.
+    /// Whether the window accompanies no other window.
     fn is_alone(&self) -> bool {
         match &self.role {
             Role::Xdg(toplevel) => toplevel.parent().is_none(),
@@ -98,7 +98,6 @@ impl Window {
         }
     }
 
-    /// Whether this is the window to which `child` belongs.
     fn is_parent_of(&self, child: &Window) -> bool {
         match (&self.role, &child.role) {
             (Role::Xdg(toplevel), Role::Xdg(child)) => {
@@ -139,7 +138,6 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Adds a window on top.
     pub(crate) fn add(&mut self, role: Role) {
         self.all.push(Window {
             role,
@@ -168,7 +166,7 @@ impl Windows {
             .find(|window| window.x11().is_some_and(|window| window.id == id))
     }
 
-    /// The index of the window to which this one belongs.
+    /// The index of the window's parent.
     fn parent(&self, index: usize) -> Option<usize> {
         let child = &self.all[index];
         self.all
@@ -295,7 +293,6 @@ impl Windows {
         centred(parent.unwrap_or(Rectangle::from_size(all)), size, all)
     }
 
-    /// Puts a window on top.
     pub(crate) fn raise(&mut self, surface: &WlSurface) {
         if let Some(at) = self.all.iter().position(|w| w.surface() == Some(surface)) {
             let window = self.all.remove(at);

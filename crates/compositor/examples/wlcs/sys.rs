@@ -132,12 +132,12 @@ extern "C" fn create_display(_: c_int, _: *const *const c_char) -> *mut Display 
 }
 
 unsafe extern "C" fn destroy_display(display: *mut Display) {
-    // SAFETY: the suite destroys what `create_display` has returned, once.
+    // SAFETY: the pointer is from `create_display`, and the suite destroys it only once.
     drop(unsafe { Box::from_raw(display) });
 }
 
 unsafe extern "C" fn start(display: *mut Display) {
-    // SAFETY: the suite passes what `create_display` has returned, from one thread.
+    // SAFETY: the pointer is from `create_display`, and the suite uses it in one thread only.
     unsafe { (*display).server = Some(Server::start()) };
 }
 
@@ -149,7 +149,7 @@ unsafe extern "C" fn stop(display: *mut Display) {
 /// The running display.
 ///
 /// # Safety
-/// `display` is what `create_display` has returned.
+/// `display` must be a pointer from `create_display`.
 unsafe fn server<'a>(display: *mut Display) -> &'a Server {
     // SAFETY: the caller guarantees it.
     let server = unsafe { (*display).server.as_ref() };
@@ -196,7 +196,7 @@ unsafe extern "C" fn create_pointer(display: *mut Display) -> *mut PointerDevice
     }))
 }
 
-/// Whole units; the suite uses no others.
+/// Converts to whole units; the suite uses no fractions.
 fn units(fixed: Fixed) -> i32 {
     fixed.div_euclid(256)
 }
@@ -207,7 +207,7 @@ fn code(button: c_int) -> u16 {
 }
 
 unsafe extern "C" fn move_absolute(device: *mut PointerDevice, x: Fixed, y: Fixed) {
-    // SAFETY: the suite passes what `create_pointer` has returned, from one thread.
+    // SAFETY: the pointer is from `create_pointer`, and the suite uses it in one thread only.
     unsafe { (*device).pointer.move_to(units(x), units(y)) };
 }
 
@@ -227,7 +227,7 @@ unsafe extern "C" fn button_down(device: *mut PointerDevice, button: c_int) {
 }
 
 unsafe extern "C" fn destroy_pointer(device: *mut PointerDevice) {
-    // SAFETY: the suite destroys what `create_pointer` has returned, once.
+    // SAFETY: the pointer is from `create_pointer`, and the suite destroys it only once.
     drop(unsafe { Box::from_raw(device) });
 }
 
@@ -236,7 +236,7 @@ unsafe extern "C" fn create_touch(_: *mut Display) -> *mut TouchDevice {
     extern "C" fn ignore_position(_: *mut TouchDevice, _: Fixed, _: Fixed) {}
     extern "C" fn ignore_up(_: *mut TouchDevice) {}
     unsafe extern "C" fn destroy(device: *mut TouchDevice) {
-        // SAFETY: the suite destroys what `create_touch` has returned, once.
+        // SAFETY: the pointer is from `create_touch`, and the suite destroys it only once.
         drop(unsafe { Box::from_raw(device) });
     }
     Box::into_raw(Box::new(TouchDevice {

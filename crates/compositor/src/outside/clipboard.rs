@@ -37,7 +37,7 @@ pub(crate) struct ClipboardBoard {
     state: Mutex<Exchanges>,
     /// Whether the host reads the text that applications copy.
     reads: AtomicBool,
-    /// Woken when an application has copied or pastes.
+    /// Woken when an application copies or pastes.
     changed: Waker,
 }
 

@@ -1,5 +1,5 @@
-//! X11 applications on the display. A rootless Xwayland is a client of the display. Its window manager runs in a thread
-//! of its own.
+//! X11 applications on the display. A rootless Xwayland is a client of the display. Its window manager runs in a
+//! separate thread.
 //!
 //! The server is started when the first X11 application connects ([`X11Sockets`]). Only programs with the server's
 //! cookie may connect. The window manager only speaks X11; the compositor decides the positions of windows ([`wire`]).

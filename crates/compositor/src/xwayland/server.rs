@@ -101,7 +101,7 @@ impl Xwayland {
 impl Drop for Xwayland {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        // Another part of this process may have reaped it.
+        // Other code in this process may have reaped the server.
         let _ = self.child.wait();
     }
 }

@@ -141,9 +141,10 @@ fn a_thousand_surfaces_are_served_and_too_many_are_not() {
     assert_goes_on(&mut rig);
 }
 
-/// Runs a test again in a process of its own, and returns false there.
+/// Runs the test again in a separate process. Returns `false` in that process, and `true` in this one after the test
+/// has passed there.
 ///
-/// Descriptors and their limit belong to the process, which otherwise runs other displays at the same time.
+/// Descriptors and their limit belong to a process, and this process runs other displays at the same time.
 fn runs_alone(test: &str) -> bool {
     const ALONE: &str = "OPENUVR_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {

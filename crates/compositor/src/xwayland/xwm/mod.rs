@@ -2,7 +2,8 @@
 //! assigns, passes on the requests of windows, sets the keyboard focus, and transfers copied data between X11 and
 //! Wayland.
 //!
-//! The thread may wait for the server for any length of time. The compositor waits for neither of them.
+//! The thread may wait for the server for any length of time. The compositor waits neither for the thread nor for the
+//! server.
 //!
 //! Specs: ICCCM 2.0, sections 2 (selections) and 4 (windows); Extended Window Manager Hints 1.5; `WL_SURFACE_ID` and
 //! `WL_SURFACE_SERIAL` as Xwayland's `hw/xwayland/xwayland-window.c` sends them.
