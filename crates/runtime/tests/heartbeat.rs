@@ -97,7 +97,7 @@ fn a_hanging_media_thread_is_named_until_it_continues() {
     eventually("the media thread hangs", || {
         frozen.load(Ordering::SeqCst).then_some(())
     });
-    // This question is asked after the last answer of the media thread.
+    // This poll follows the last answer of the media thread.
     let _ = host.hanging_thread();
     eventually("only the media thread hangs", || {
         (host.hanging_thread() == Some("media")).then_some(())

@@ -119,7 +119,7 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     let keys: Vec<bool> = keys.collect();
     assert!(!keys.is_empty() && keys.iter().all(|key| *key), "{keys:?}");
     assert_eq!(decoded(&frames).len(), frames.len());
-    // The observer blocks again, but the host still stops.
+    // The host stops although the observer blocks again.
 }
 
 /// Tests a subscriber that pauses at its third slice until the player has seen `pictures` more pictures. The subscriber
