@@ -27,7 +27,8 @@ state() {
 state >"$work/before"
 "#;
 
-/// Runs a script as root in a namespace of its own, with `$program` and `$work`. `None` if the test is skipped.
+/// Runs a script as root in a separate mount namespace, with the variables `$program` and `$work`. `None` if the test
+/// is skipped.
 fn run(script: &str) -> Option<Output> {
     if !rustix::process::geteuid().is_root() {
         skip("a mount namespace needs root");
@@ -136,7 +137,8 @@ getent group openuvr || echo "no group"
 
 #[test]
 fn a_full_disk_changes_nothing() {
-    // First, no file can be created in the folder of the record; then, none in the folder of the limits.
+    // At first, no file can be created in the folder of the record. Later, no file can be created in the folder of the
+    // limits.
     let script = r#"
 mount -t tmpfs -o nr_inodes=2 tmpfs /var/lib
 ! "$program" setup --only scheduling --user ada --yes >/dev/null 2>"$work/record" || exit 1

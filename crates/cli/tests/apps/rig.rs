@@ -187,7 +187,7 @@ impl Trial {
         })
     }
 
-    /// PSNR in dB of a part of the screen at both ends; `None` if the pictures differ or are empty.
+    /// PSNR in dB between a part of the host's screen and of the client's; `None` if the pictures differ or are empty.
     fn similarity(&self, here: &ScreenCapture, there: &ScreenCapture, area: Area) -> Option<f64> {
         let (origin, _) = self.geometry();
         let one = here.region_at(area.position(), area.size());
@@ -318,7 +318,7 @@ impl Trial {
                 Some(())
             });
             eventually("the same in front of it at both ends", || {
-                // A window manager may have reparented the new window meanwhile.
+                // In the meantime, a window manager may have reparented the new window.
                 let (window, area) = self.companions().into_iter().find(is_new)?;
                 opened = window;
                 let now = here.region_at(area.position(), area.size());
@@ -471,7 +471,7 @@ fn isolated(mut command: Command, display: &Display, folder: &Folder) -> Command
         .env("SDL_AUDIODRIVER", "dummy")
         .env("ALSOFT_DRIVERS", "null")
         .env("WINEDEBUG", "-all")
-        // Otherwise wine asks two questions for a new prefix.
+        // Otherwise, wine asks two questions for a new prefix.
         .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
         .env("NO_AT_BRIDGE", "1");
     command

@@ -32,8 +32,8 @@ pub(crate) enum Check {
 }
 
 impl Check {
-    /// The checks in the order of execution: menus take the keyboard, and no other check is possible after the mouse
-    /// grab.
+    /// The checks in the order of execution. Keys are checked before menus, which take the keyboard. Motion comes last,
+    /// because no other check is possible after the mouse grab.
     pub(crate) const ALL: [Check; 8] = [
         Check::Starts,
         Check::Picture,

@@ -1,8 +1,8 @@
-//! The program for 64-bit ARM and this machine's own program: two clients of one stream must show the same pictures.
+//! Two clients of one stream, the program for 64-bit ARM and the program for this machine, must show the same pictures.
 //!
-//! This is a separate tier, because the program is cross-compiled and runs under qemu's user emulation: `./dev test-arm`.
-//! The path of the program is in the variable `OPENUVR_AARCH64_PROGRAM`; `cross/aarch64 run` starts it. Nothing here
-//! measures time.
+//! This is a separate tier, because the program is cross-compiled and runs under qemu's user emulation: `./dev
+//! test-arm`. The path of the program is in the variable `OPENUVR_AARCH64_PROGRAM`; `cross/aarch64 run` starts it.
+//! Nothing here measures time.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -106,7 +106,7 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
     }
 }
 
-/// Builds the paper's program of Fig. 9 (a) with `flags`, and starts it on a display of its own.
+/// Builds the paper's program of Fig. 9 (a) with `flags`, and starts it on its own display.
 fn start_paper(folder: &Folder, flags: &[&str]) -> Option<(Program, String, String, Display)> {
     let display = Display::start("1920x1080")?;
     let more = [&GL[..], &["-Wno-unused-function"], flags].concat();
@@ -154,7 +154,7 @@ fn fig_9a_streams_600_pictures_as_printed() {
     stop_by_stdin(host);
 }
 
-/// A program without a pixel buffer that submits no picture: both ends report the missing picture.
+/// If a program has no pixel buffer and submits no picture, host and client report the missing picture.
 #[test]
 fn a_missing_picture_is_reported_at_both_ends() {
     let folder = Folder::new();

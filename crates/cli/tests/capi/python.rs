@@ -179,7 +179,7 @@ fn example(document: &str) -> String {
     program.split("```").next().unwrap_or_default().to_owned()
 }
 
-/// Makes the wheel with this build's library, in the folder `out`.
+/// Builds the wheel with this build's library, in the folder `out`.
 fn wheel(out: &Path) -> PathBuf {
     let mut make = Command::new(crates().join("../packaging/wheel"));
     make.arg(library().folder.join("libopenuvr.so"))

@@ -28,7 +28,7 @@ const THEIRS: &str = "1280x800";
 /// machine reduce the correlation.
 const ALIKE: f64 = 0.9;
 
-/// Number of audible parts of 20 ms: four seconds.
+/// Minimum number of audible parts of 20 ms: four seconds.
 const MIN_LOUD_PARTS: usize = 200;
 
 /// Rule with which the window manager makes each window fill the screen, without a frame.
@@ -187,8 +187,8 @@ impl Table {
         self.run().count(line)
     }
 
-    /// Waits until the game's window and the picture have the size of the user's window, and both ends show the same
-    /// picture.
+    /// Waits until the game's window and the picture have the size of the user's window, and host and client show the
+    /// same picture.
     pub(crate) fn fills_the_window(&self) {
         let (here, there) = (
             ScreenCapture::open(&self.here),
@@ -271,7 +271,7 @@ impl Table {
         pictures::save(&self.picture(), &format!("{name}-client"));
     }
 
-    /// Checks that both ends are running, and that the host's display gets its original size back.
+    /// Checks that host and client are running, and that the host's display gets its original size back.
     pub(crate) fn end(&mut self) {
         self.run.as_mut().expect("a started game").assert_running();
         let mut client = self.client.take().expect("a client");

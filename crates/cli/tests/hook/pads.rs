@@ -349,7 +349,7 @@ fn the_games_rumble_is_sent_to_the_client() {
     assert_eq!(rig.next_request(), Request::Upload(0, harder));
     rig.play_rumble("0 0 0");
     assert_eq!(rig.next_request(), Request::Play(0, 0));
-    // The effect ends by itself.
+    // The effect ends after its duration.
     rig.play_rumble("500 0 60");
     let weaker = Effect {
         strong: 500,
@@ -382,7 +382,7 @@ fn two_pads_and_two_readers_of_each() {
     };
     rig.wait_for_pad("First");
     rig.wait_for_pad("Second");
-    // Waits for the second readers, which print nothing before their first event.
+    // Waits until the second readers also read; they print nothing before their first event.
     eventually("all read", || {
         rig.send_to(0, &[(EV_KEY, BTN_TL, 1)]);
         rig.send_to(3, &[(EV_KEY, BTN_TR, 1)]);

@@ -45,7 +45,7 @@ impl Run {
         command
             .env("DISPLAY", &display.name)
             .env("HOME", folder.path())
-            // A killed process leaves sockets behind; this puts them into the test's folder.
+            // A killed process leaves sockets behind; this variable puts them into the test's folder.
             .env("XDG_RUNTIME_DIR", folder.path())
             .env("MARKS", folder.path())
             .envs(variables.iter().copied());

@@ -31,8 +31,8 @@ fn text_goes_both_ways_and_long_text_too() {
         copy_text(there, &back);
         pasted(here, &back);
     }
-    // The newest text wins, whichever end it comes from. Text from the peer is not echoed: an echo would replace the
-    // newest text.
+    // The newest text wins, whether it comes from the host or the client. Text from the peer is not echoed: an echo
+    // would replace the newest text.
     copy_text(here, "newer");
     pasted(there, "newer");
     assert_eq!(paste(here), b"newer");

@@ -32,7 +32,7 @@ fn covered(rig: &Rig) -> (App, App, Host, Program) {
 
 /// Waits until the window manager maps windows: during its start, it ignores requests. Returns the first program, which
 /// stays connected, with its window unmapped. If it disconnected, the next window would get the same id, and the window
-/// manager might still use this id for the first window.
+/// manager might mistake the next window for the first.
 fn first_window(side: &Display) -> App {
     let first = App::open(side, "first", (0, 0, 10, 10));
     let xtest = XTest::open(side);

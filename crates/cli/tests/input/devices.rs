@@ -9,7 +9,7 @@ use crate::rig::Rig;
 use crate::support::eventually;
 use crate::xtest::XTest;
 
-/// X key codes: those of Linux plus eight.
+/// X key codes are Linux key codes plus eight.
 const A: u8 = 38;
 const K: u8 = 45;
 

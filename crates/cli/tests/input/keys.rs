@@ -171,7 +171,7 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     let xtest = XTest::open(&rig.client_side);
     let (_, russian) = LAYOUTS[3];
     let mut all = String::new();
-    // Text is typed word by word. If no key code is free, the host remaps one. Before that, the terminal must have
+    // Text is typed word by word. If no key code is free, the host remaps a key code. By then, the terminal must have
     // handled the earlier keys, as with human typing.
     for word in russian.split_inclusive(' ') {
         xtest.type_text(word);

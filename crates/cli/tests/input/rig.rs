@@ -1,4 +1,4 @@
-//! Two displays: the application's, which a host streams, and the user's, with the clients.
+//! Two displays: one for the application, which a host streams, and one for the user's clients.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

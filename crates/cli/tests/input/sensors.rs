@@ -7,7 +7,7 @@ use crate::support::sensor::Sensor;
 use crate::support::{Program, eventually};
 use crate::xtest::{ALT, CONTROL, SHIFT, XTest};
 
-/// X key codes: those of Linux plus eight.
+/// X key codes are Linux key codes plus eight.
 const A: u8 = 38;
 const B: u8 = 56;
 const C: u8 = 54;

@@ -156,7 +156,7 @@ fn shell(rig: &Rig, line: &str) -> Command {
         .env("HOME", rig.folder.path())
         .env("LC_ALL", "C.UTF-8")
         .env("WINEDEBUG", "-all")
-        // Otherwise wine asks questions in a new home.
+        // Otherwise, wine asks questions in a new home.
         .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
         .env("SDL_AUDIODRIVER", "dummy")
         .env_remove("WAYLAND_DISPLAY")
@@ -184,8 +184,8 @@ fn managed_windows(xtest: &XTest) -> Vec<u32> {
     list.value32().into_iter().flatten().collect()
 }
 
-/// Whether a managed window has the keyboard focus. It is not enough that such a window is active: some programs set
-/// the focus later themselves.
+/// Whether a managed window has the keyboard focus. An active window may still lack the focus, because some programs
+/// set the focus themselves, later.
 fn has_keyboard(xtest: &XTest) -> bool {
     let focus = xtest.conn.get_input_focus().expect("sent").reply();
     let mut window = focus.expect("a running X server").focus;
@@ -242,8 +242,8 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
             assert_eq!(typed(), left, "{} under {name}", toolkit.needs);
         }
         let mut all = String::new();
-        // Letters are typed one at a time. If no key code is free, the host remaps one. Before that, the program must
-        // have handled the earlier keys, as with human typing.
+        // Letters are typed one at a time. If no key code is free, the host remaps a key code. By then, the program
+        // must have handled the earlier keys, as with human typing.
         for letter in text.chars().filter(|ch| !toolkit.without.contains(ch)) {
             xtest.type_text(letter.encode_utf8(&mut [0; 4]));
             xtest.chord(toolkit.saves);

@@ -148,8 +148,7 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
         let line = format!("openuvr host: the picture is 330x{height}");
         host.program.line(&line);
     }
-    // If the window still followed the picture, it would get the first picture's size before the host reports the
-    // second size.
+    // If the window still followed the picture's size, it would have the first picture's size by now.
     assert_eq!(xtest.geometry(window), (0, 0, 250, 250));
 }
 

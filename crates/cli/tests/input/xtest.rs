@@ -13,7 +13,7 @@ pub(crate) struct XTest {
     pub(crate) root: Window,
 }
 
-/// X key codes: those of Linux plus eight.
+/// X key codes are Linux key codes plus eight.
 pub(crate) const SHIFT: u8 = 42 + 8;
 pub(crate) const CONTROL: u8 = 29 + 8;
 pub(crate) const ALT: u8 = 56 + 8;

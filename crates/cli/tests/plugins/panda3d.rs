@@ -7,8 +7,8 @@ use crate::build::{command, crates, library};
 use crate::play::{SIZE, play};
 use crate::support::{Display, Folder, PIN, Program, port_of, skip};
 
-/// The command that runs a Python script with Panda3D on a display of its own, and this display. Prints a message and
-/// returns `None` if Panda3D or Xvfb is missing.
+/// The command that runs a Python script with Panda3D on a new display, and this display. Prints a message and returns
+/// `None` if Panda3D or Xvfb is missing.
 fn panda3d(folder: &Folder, script: &str) -> Option<(Command, Display)> {
     let Some(python) = std::env::var_os("OPENUVR_PANDA3D_PYTHON") else {
         skip("OPENUVR_PANDA3D_PYTHON names no Python with Panda3D: use ./dev test-plugins");

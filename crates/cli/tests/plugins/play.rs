@@ -18,7 +18,7 @@ const PICTURES: usize = 30;
 const GROUNDS: [[u8; 3]; 2] = [[153, 51, 26], [51, 153, 26]];
 const SQUARE: [u8; 3] = [26, 51, 255];
 
-/// What a picture of the scene shows.
+/// The state of the scene in a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scene {
     /// No input.
@@ -119,7 +119,7 @@ fn rows(csv: &Path) -> Vec<Row> {
         .collect()
 }
 
-/// The frames that, according to the CSV, are the first to show an input; oldest first.
+/// The frames that the CSV names as the first to show an input; oldest first.
 fn naming(csv: &Path) -> Vec<u64> {
     let rows = rows(csv);
     let mut frames: Vec<_> = (rows.iter().filter(|row| row.names_input))

@@ -10,7 +10,7 @@ use super::{Display, skip};
 pub(crate) struct Machines {
     pub(crate) host: String,
     pub(crate) client: String,
-    /// The middle machine, if there is one.
+    /// The machine between host and client, if there is one.
     pub(crate) between: Option<String>,
     /// The third machine on the same network, if there is one.
     pub(crate) third: Option<String>,

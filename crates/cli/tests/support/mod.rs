@@ -113,8 +113,8 @@ pub(crate) fn openuvr(args: &[&str]) -> Command {
     command
 }
 
-/// Copies a file with another process. If this process wrote the copy, a program that another test starts could inherit
-/// the open file until its own exec. A file that is open for writing cannot be executed (`ETXTBSY`).
+/// Copies a file with another process. If this process wrote the copy, a child process of another test could inherit
+/// the descriptor between fork and exec, and a file that is open for writing cannot be executed (`ETXTBSY`).
 pub(crate) fn install(from: &Path, to: &Path, mode: u32) {
     let mut command = Command::new("install");
     command.arg(format!("--mode={mode:o}")).args([from, to]);

@@ -212,7 +212,7 @@ impl Program {
         );
     }
 
-    /// Kills the process, as a power cut would.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a child process");
         self.child.wait().expect("a child process");

@@ -44,7 +44,7 @@ fn a_console_that_shows_graphics_is_left_alone() {
         rig.expect_text_console();
     }
     assert_eq!(rig.display_mode(2), "1");
-    // The other program is still asked before a switch: VT_GETMODE.
+    // The kernel still asks the other program before a switch (VT_GETMODE).
     let mode = "open F, \"<\", \"/dev/tty3\" or die; $m = \"\\0\" x 8; ioctl(F, 0x5601, $m) or die; print ord $m";
     let mode = rig.machine.succeed(&format!("perl -e '{mode}'")).unwrap();
     assert_eq!(mode, "1", "VT_PROCESS");

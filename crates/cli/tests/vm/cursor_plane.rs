@@ -45,7 +45,7 @@ impl Rig {
 fn cursor(state: &str) -> Option<(i32, i32)> {
     let plane = state.split("plane[").find(|plane| plane.contains(FORMAT))?;
     let area = (plane.lines()).find_map(|line| line.trim().strip_prefix("crtc-pos="))?;
-    // Such as 64x64+153+113.
+    // For example, 64x64+153+113.
     let signs = ['+', '-'];
     let (_, at) = area.split_at(area.find(signs)?);
     let (x, y) = at.split_at(at.rfind(signs)?);

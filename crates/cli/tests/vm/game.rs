@@ -58,7 +58,7 @@ impl Radios {
         self.rig.machine.succeed(&script).unwrap();
     }
 
-    /// Turns the sensor by these degrees, with time stamps from `stamp` on; returns the time after it.
+    /// Turns the sensor by these degrees, with time stamps from `stamp` on. Returns the time stamp for the next sample.
     fn turn_left(&mut self, degrees: f64, mut stamp: i64) -> i64 {
         let mut samples = Vec::new();
         // The last sample is at rest.

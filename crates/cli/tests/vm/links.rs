@@ -37,12 +37,12 @@ for address in 10.9.0.2:7000 127.0.0.1:7001; do
   ip netns exec b setsid datagrams echo $address >>/tmp/echo 2>&1 </dev/null &
 done";
 
-/// A machine with a link of the kernel and an emulated one.
+/// A machine with a link of the kernel and an emulated link.
 struct Links {
     rig: Rig,
 }
 
-/// What a link has carried.
+/// The datagrams that a link has carried or dropped.
 #[derive(Debug)]
 struct Carried {
     /// In the order of their return.

@@ -1,4 +1,4 @@
-//! `./dev test-vm`: the program in a virtual machine with a display and a keyboard of its own.
+//! `./dev test-vm`: the program in a virtual machine that has its own display and keyboard.
 //!
 //! Host and client run in the machine, and connect through its loopback interface. Pictures are read from the machine's
 //! display, and keys are pressed on its keyboard.

@@ -58,7 +58,7 @@ impl Application {
         ];
         let mut command = openuvr(&[&["run"], args, &test].concat());
         command.env(SOCKET, &socket);
-        // A killed process leaves sockets behind; this puts them into the test's folder.
+        // A killed process leaves sockets behind; this variable puts them into the test's folder.
         command.env("XDG_RUNTIME_DIR", folder.path());
         command.envs(variables.iter().copied());
         let program = Program::start("run", command);

@@ -14,7 +14,7 @@ const TOOLS: [&str; 15] = [
     "realpath", "sed", "sh", "sort",
 ];
 
-/// A machine with only these tools and the test's programs.
+/// A machine with only [`TOOLS`] and the test's programs.
 struct Machine(Folder);
 
 impl Machine {

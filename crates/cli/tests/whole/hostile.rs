@@ -1,5 +1,5 @@
-//! A network attacker sends large numbers of datagrams to both ends: garbage, and malformed, truncated, altered and
-//! replayed datagrams. Meanwhile, an honest stream runs, and some of its datagrams are duplicated and reordered.
+//! A network attacker sends many datagrams to host and client: garbage, and malformed, truncated, altered and replayed
+//! datagrams. In the meantime, an honest stream runs, some of whose datagrams are duplicated and reordered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Display, Folder, Host, ScreenCapture, client, eventually};
 
-/// The number of datagrams that are sent to each end, and their number per second. The attack takes three seconds.
+/// The number of datagrams that are sent to the host and to the client each, and their number per second. The attack
+/// takes three seconds.
 const THROWN: u64 = 60_000;
 const A_SECOND: u32 = 20_000;
-/// Maximum growth of memory at either end, in kB.
+/// Maximum growth of the memory of host or client, in kB.
 const GROWTH_KB: u64 = 20_000;
 
 /// A relay between client and host that stores passing datagrams: the first ones, which belong to the handshake, and

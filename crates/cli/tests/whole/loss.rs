@@ -224,7 +224,7 @@ fn losses_in_bursts() {
 
 #[test]
 fn a_lost_last_frame_is_noticed_although_nothing_moves() {
-    // There are pauses between the pictures, so that each is the last of its burst.
+    // There are pauses between the pictures, so that each picture is the last of its burst.
     let link = Quality::down("loss=20%").seeded(5);
     let Some(mut chain) = LossyStream::start(link) else {
         return;

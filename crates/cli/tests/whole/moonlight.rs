@@ -69,7 +69,6 @@ impl Rig {
         SocketAddr::new(self.http.ip(), port.parse().unwrap())
     }
 
-    /// A paired client.
     fn paired(&self, name: &str) -> Peer {
         let peer = Peer::new();
         std::thread::scope(|scope| {
@@ -181,7 +180,7 @@ fn a_virtual_display_takes_the_players_mode() {
         // An observer's mode changes nothing.
         let watches = rig.play(&two, (800, 600, 75));
         eventually("video of an observer", || {
-            // The player's stream must stay active. Otherwise, the player would seem to be gone.
+            // The player's stream must stay active. Otherwise, the host would regard the player as gone.
             let _ = streams.packet();
             watches.packet()
         });

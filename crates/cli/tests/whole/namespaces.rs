@@ -188,8 +188,8 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
             arrived > number(line[first_slice]),
             "arrival before the send time"
         );
-        // The host takes its timestamp after the system call, possibly after a scheduling delay: the datagram
-        // may have arrived by then.
+        // The host takes its timestamp after the system call, possibly after a scheduling delay, so the datagram may
+        // already have arrived.
         let way = arrived - number(line[sent]);
         longest = way.max(longest);
         widest = number(line[bound]).max(widest);

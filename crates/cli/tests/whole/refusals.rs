@@ -193,7 +193,7 @@ fn the_wait_for_a_window_has_a_limit() {
     let args = [&own[..], &window, &["--duration", "2s"]].concat();
     let (status, text) = Program::start("host", openuvr(&args)).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    // Both messages state the limit, not the time that has really passed.
+    // Both messages state the limit, not the elapsed time.
     assert_contains(
         &text,
         &[

@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use crate::support::{Folder, install};
 
-/// Copies `openuvr` to an empty folder. With a symbolic link, the program would still find the others: /proc/self/exe
-/// resolves the link.
+/// Copies `openuvr` to an empty folder. With a symbolic link, the program would still find the sibling programs,
+/// because /proc/self/exe resolves the link.
 fn alone(folder: &Folder) -> PathBuf {
     let alone = folder.path().join("openuvr");
     install(Path::new(env!("CARGO_BIN_EXE_openuvr")), &alone, 0o755);

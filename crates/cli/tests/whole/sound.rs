@@ -92,7 +92,7 @@ fn last_sum(csv: &std::path::Path, column: &str) -> usize {
 }
 
 /// Checks that at least four of five 0.1 s windows contain [`PITCH`] at the played level. A client that gets too little
-/// processor time reports underruns, and each of them may spoil one more window.
+/// processor time reports underruns; for each underrun, one more window may be wrong.
 fn check_tone(tone: &[f32], csv: &std::path::Path) -> Result<(), String> {
     let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
     let dry = last_sum(csv, "audio_underruns");
@@ -148,7 +148,7 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
     let player = Player::start(&server.address, "usual", PITCH);
     client.wait_for_tone(PITCH, LEVEL, 40);
     drop((player, recorder));
-    // After this report, all concealment within the tone is known.
+    // This report includes all concealment within the tone.
     client.wait_for_report();
     let output = client.program.stop();
     let all = samples(&client.recording);

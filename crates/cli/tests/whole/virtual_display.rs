@@ -1,4 +1,5 @@
-//! A host with its own virtual display. The application starts on it, and both end together.
+//! A host with its own virtual display. The application starts on this display, and application and display end
+//! together.
 
 use std::path::Path;
 use std::process::Command;

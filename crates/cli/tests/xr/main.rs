@@ -238,8 +238,8 @@ fn both_eyes_of_hello_xr_have_parallax() {
     let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
     assert!(green[1] < red[1], "upright: {green:?} {red:?}");
 
-    // When the client leaves, the application loses the focus. It gets the focus back with the next client, and has
-    // continued meanwhile.
+    // When the client leaves, the application loses the focus. It gets the focus back with the next client, and
+    // continues in the meantime.
     drop(watcher);
     hello.program.nth_line(2, "->XR_SESSION_STATE_SYNCHRONIZED");
     let _watcher = hello.watch();
