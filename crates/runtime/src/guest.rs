@@ -220,8 +220,8 @@ impl Guest {
     /// of that display if [`Config::cursor`] is set. If `display` is `None`, neither pointer nor clipboard is shared.
     ///
     /// # Errors
-    /// The same errors as those of [`Guest::start`]. If the pointer or the clipboard cannot be opened, the guest posts
-    /// a warning and continues without it.
+    /// The errors of [`Guest::start`]. If the pointer or the clipboard cannot be opened, the guest posts a warning and
+    /// continues without it.
     pub fn on_display(
         config: &Config,
         input: InputTarget,
@@ -424,8 +424,8 @@ impl Guest {
         self.frames.submit(frame, drawn)
     }
 
-    /// Waits at most for `timeout` until this picture or a newer one has been encoded and sent. Returns whether it has
-    /// been.
+    /// Waits at most for `timeout` until this picture or a newer one has been encoded and sent. Returns `false` on
+    /// timeout.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         !self.forked() && self.frames.wait(ticket, timeout)

@@ -1,7 +1,7 @@
 //! The exchange between a launcher and the host in the application that it started: environment variables, the settings
 //! that the host receives once, and the reports that the host sends ([`LaunchReport`]).
 //!
-//! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`. Each end first sends a
+//! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`. Launcher and host first send a
 //! [greeting](openuvr_ipc::hello). The protocol between host and client is in crate `proto`.
 
 use openuvr_ipc::frame::Message;

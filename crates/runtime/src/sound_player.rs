@@ -400,7 +400,7 @@ mod tests {
         let (answer, answered) = sync_channel::<()>(1);
         let open: OpenPlayback = Box::new(move || {
             let _ = calls.send(());
-            // The server does not respond before the other end is dropped.
+            // The server does not respond before the test drops the sender.
             let _ = answered.recv();
             Err(AudioError("no reply".to_owned()))
         });

@@ -57,7 +57,7 @@ pub struct StereoSettings {
     /// The interpolation filter.
     pub filter: Filter,
     /// The renderer that the render thread uses. The default is software rendering. The OpenGL renderer installs an
-    /// Xlib error handler for its window, which may replace that of the program.
+    /// Xlib error handler, which may replace the program's own handler.
     pub draw_with: DrawBackend,
 }
 

@@ -25,7 +25,7 @@ pub struct Statistics {
     pub captured: u64,
     /// Frames that were displayed completely.
     pub complete: u64,
-    /// Frames that were displayed with concealed errors, or that reference such a frame.
+    /// Frames that were displayed with concealed errors, or that reference a frame with such errors.
     pub damaged: u64,
     /// Frames not displayed.
     pub dropped: u64,

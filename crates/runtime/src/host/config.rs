@@ -480,7 +480,8 @@ fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     }
 }
 
-/// Whether the kernel treats `to` as a broadcast address: the limited broadcast address, or that of a local network.
+/// Whether the kernel treats `to` as a broadcast address: the limited broadcast address, or the broadcast address of a
+/// local network.
 fn is_broadcast(to: SocketAddr) -> bool {
     let any = (Ipv4Addr::UNSPECIFIED, 0);
     let refused = UdpSocket::bind(any).and_then(|socket| socket.connect((to.ip(), PORT)));

@@ -7,7 +7,7 @@ use super::HostRuntime;
 use crate::lock::lock;
 
 impl HostRuntime {
-    /// All subscribers; for those that report on frames, with frame rate and latency over the last five seconds.
+    /// All subscribers. A subscriber that reports on frames has a frame rate and latency, over the last five seconds.
     /// Callable from any thread. Blocks the host only while the figures are copied.
     #[must_use]
     pub fn figures(&self) -> Vec<SubscriberFigures> {

@@ -304,9 +304,9 @@ impl Media {
         }
     }
 
-    /// Shares the newest picture with secondary renditions. There is one copy for the renditions that use the captured
-    /// picture, and one for those that use the picture as converted by the primary rendition. The player's frame has
-    /// already been sent.
+    /// Shares the newest picture with secondary renditions. There is at most one copy of the captured picture, and one
+    /// of the picture that the primary rendition has converted; each secondary rendition uses one of the two. The
+    /// player's frame has already been sent.
     fn share(&mut self, info: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
         if self.secondaries.is_empty() {
             return;

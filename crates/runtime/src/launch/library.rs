@@ -10,7 +10,7 @@ pub const LIBRARY: &str = "libopenuvr_hook.so";
 /// The OpenXR runtime's file name.
 pub const XR_RUNTIME: &str = "libopenuvr_xr.so";
 
-/// The hook's absolute path: the path `named`, or that of the hook in this program's folder or in `../lib/openuvr`.
+/// The hook's absolute path: `named`, or the hook in this program's folder or in `../lib/openuvr`.
 ///
 /// # Errors
 /// Returns an error if it does not exist, or its path cannot be passed to the loader.

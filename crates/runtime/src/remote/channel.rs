@@ -1,5 +1,5 @@
 //! A connection between the application and the process of its gateways. Messages of any length are sent over a
-//! SOCK_SEQPACKET socket as [frames](openuvr_ipc::frame). Each end first sends a [greeting](openuvr_ipc::hello).
+//! SOCK_SEQPACKET socket as [frames](openuvr_ipc::frame). Each process first sends a [greeting](openuvr_ipc::hello).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -220,7 +220,7 @@ impl Channel {
         }
     }
 
-    /// Closes the channel for both ends. Blocked calls return.
+    /// Closes the channel for both processes. Blocked calls return.
     pub(super) fn close(&self) {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }

@@ -46,8 +46,8 @@ impl DisplayTimes {
     }
 
     /// Handles the display's report on a frame. `at` is the time at which the frame became visible; `None` if it never
-    /// became visible. The display reports visible frames in order. It reports a replaced frame at once, possibly
-    /// before earlier frames become visible.
+    /// became visible. The display reports visible frames in order. It reports a replaced frame at once, even before
+    /// earlier frames become visible.
     pub(super) fn presented(
         &mut self,
         frame: FrameId,

@@ -397,7 +397,7 @@ mod tests {
         let sixtieth = SECOND / 60;
         // The size in bytes of a frame at 10 Mb/s and 60 frames/s.
         let frame = 20_833;
-        // A browser gets only new frames, and a video player those of the last half second.
+        // A browser gets only new frames. A video player gets the frames of the last half second.
         assert_eq!(taken(Intake::Newest, frame, sixtieth), 4);
         assert_eq!(taken(Intake::Steady, frame, sixtieth), 31);
         assert_eq!(taken(Intake::Steady, frame, sixtieth / 4), 121);
