@@ -1,7 +1,7 @@
 //! Sibling programs: `openuvr-bench` (benchmarks and studies) and `openuvr-portal`. This program executes them.
 //!
 //! Each sibling program handles its own subcommands. `openuvr bench latency` executes `openuvr-bench bench latency` in
-//! the same process (execve(2)), so Ctrl-C, the exit code and the output are those of the sibling program.
+//! the same process (execve(2)), so the sibling program receives Ctrl-C, and determines the exit code and the output.
 
 use std::env;
 use std::ffi::OsString;

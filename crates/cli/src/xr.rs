@@ -56,7 +56,7 @@ fn start(matches: &ArgMatches) -> Result<ExitCode> {
         host: &config.host,
         settings,
         words: &words,
-        // The controllers are those of the headset.
+        // The application uses the headset's controllers instead of game pads.
         pads: None,
         uses_stand_in: false,
         hook: None,

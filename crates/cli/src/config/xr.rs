@@ -41,8 +41,8 @@ one applies. -h prints short help, --help the full help.";
     }
 }
 
-/// Settings that OpenXR applications do not use. These applications appear on no X display, and their controllers are
-/// those of the client.
+/// Settings that OpenXR applications do not use. These applications appear on no X display, and use the client's
+/// controllers.
 const DISPLAY_SETTINGS: [&str; 7] = [
     "fit",
     "cursor",

@@ -200,7 +200,7 @@ impl Trial {
         (same && painted >= PAINTED).then_some(alike)
     }
 
-    /// Stores the pictures of both ends for manual inspection.
+    /// Stores the pictures of host and client for manual inspection.
     pub(crate) fn save(&self, name: &str) {
         pictures::save(
             &ScreenCapture::open(&self.here).shot(),
@@ -273,8 +273,8 @@ impl Trial {
         assert!(there, "the pointer is at {position:?}, not at {:?}", at().1);
     }
 
-    /// Moves the pointer over the window, and compares the pointer's shape at both ends. Returns whether the pointer is
-    /// visible.
+    /// Moves the pointer over the window, and compares the pointer's shape at host and client. Returns whether the
+    /// pointer is visible.
     pub(crate) fn pointer(&self) -> &'static str {
         let (xtest, here) = (XTest::open(&self.there), XTest::open(&self.here));
         for part in [0.2, 0.7] {

@@ -59,7 +59,7 @@ pub(crate) fn assert_accounted(rows: &[Row]) {
     );
 }
 
-/// Number of frames that were encoded for a subscriber, and number of those that it received.
+/// Number of frames that were encoded for a subscriber, and number of these frames that the subscriber received.
 pub(crate) fn encoded_and_received<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
     // Frames before the first sent frame are not losses: the subscriber waits for a key frame.
     let mut rows: Vec<_> = rows.filter(|row| row.encoded.is_some()).collect();

@@ -64,7 +64,7 @@ pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
         .env_remove("WAYLAND_DISPLAY")
         // Cargo's own path also has the parent folder, which may contain an earlier build.
         .env("LD_LIBRARY_PATH", library().folder)
-        // The sanitizer need not check for leaks: valgrind does so in all code.
+        // The sanitizer does not check for leaks, because the tests with valgrind check all code for leaks.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         // The library is not instrumented, so the sanitizer does not see its threads and locks. It checks
         // only the program's own accesses.

@@ -1,5 +1,5 @@
-//! C programs that link `libopenuvr`, with real clients, encoders, decoders, sockets and displays. The
-//! programs are those of `crates/capi/examples`, compiled here.
+//! C programs that link `libopenuvr`, with real clients, encoders, decoders, sockets and displays. The tests compile
+//! the programs of `crates/capi/examples`.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Misuse of the API, and ends of programs.
+//! Misuse of the API, and programs that end without closing it.
 
 use std::os::unix::process::ExitStatusExt as _;
 

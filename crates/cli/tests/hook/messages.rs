@@ -81,8 +81,8 @@ fn a_run_with_lost_messages_keeps_streaming() {
         run.assert_running();
         run.signal(rustix::process::Signal::TERM);
         let (status, _) = run.wait();
-        // The exit code is that of the game: 128 plus the number of SIGTERM, as in a shell. `openuvr run` itself was
-        // not killed.
+        // `openuvr run` was not killed itself. As a shell would, it returns 128 plus the number of SIGTERM, which ended
+        // the game.
         assert_eq!(status.code(), Some(128 + 15));
     }
 }

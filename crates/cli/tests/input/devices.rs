@@ -61,7 +61,7 @@ fn a_keyboard_and_a_mouse_without_the_window() {
         event(0, 0, 0),
     ];
     moves.write_all(&events.concat()).expect("room");
-    // The host's X server repeats the key meanwhile.
+    // In the meantime, the host's X server repeats the key.
     let mut clicked = app.wait_for(Received::ButtonUp(1));
     clicked.retain(|received| !matches!(received, Received::Down(A) | Received::Up(A)));
     assert_eq!(clicked, [Received::ButtonDown(1), Received::ButtonUp(1)]);

@@ -181,7 +181,7 @@ impl Host {
             .expect("the store is writable");
     }
 
-    /// Adds another address of this host, such as that of a hop.
+    /// Adds another address of this host, such as the address of a hop.
     pub(crate) fn add_address(&self, client: &str, address: &str) {
         let hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
         let key = hosts

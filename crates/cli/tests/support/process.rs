@@ -48,8 +48,8 @@ impl Program {
         let args = std::iter::once(command.get_program()).chain(command.get_args());
         let args: Vec<_> = args.map(|word| word.to_string_lossy()).collect();
         let mut script = Command::new("script");
-        // The arguments contain no blanks. Some machines run the tests as background processes of a shell without job
-        // control, and such processes ignore Ctrl-C by default.
+        // The arguments contain no blanks. `env` restores the default reaction to Ctrl-C: some machines run the tests
+        // as background processes of a shell without job control, which start with Ctrl-C ignored.
         script.args([
             "--quiet",
             "--return",

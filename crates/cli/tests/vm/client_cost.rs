@@ -1,5 +1,5 @@
-//! The processor time of a client without a window system, compared with that of a client with an X11 window. On an
-//! emulated processor, only the ratio has a meaning.
+//! The processor time of a client without a window system, compared with a client with an X11 window. On an emulated
+//! processor, only the ratio has a meaning.
 
 use super::VGA;
 use super::rig::Rig;

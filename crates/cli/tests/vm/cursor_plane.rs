@@ -67,7 +67,7 @@ fn the_pointer_moves_on_the_cursor_plane() {
     let mounted = format!("busybox mount -t debugfs debugfs /sys/kernel/debug && test -e {STATE}");
     rig.machine.succeed(&mounted).unwrap();
     rig.stream_events(VGA);
-    // A quarter of the display to the right and down. The position is that of the shape's corner, not of its hot spot.
+    // A quarter of the display to the right and down. The plane's position is the shape's corner, not its hot spot.
     let near =
         |(x, y): (i32, i32)| (160 - SIDE..=160).contains(&x) && (120 - SIDE..=120).contains(&y);
     let (x, y) = rig.point_at((8192, 8192), near);

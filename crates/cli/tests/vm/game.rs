@@ -23,8 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// Measured: 0.01.
 const SAME: f64 = 0.04;
 
-/// Minimum fraction of pixels that differ between views in two directions. Measured: 0.16 for a turn a third as large
-/// as the one in the test.
+/// Minimum fraction of pixels that differ between views in two directions. Measured: 0.16 for a third of the turn in
+/// the test.
 const OTHER: f64 = 0.08;
 
 /// Maximum difference of colour components that JPEG causes.

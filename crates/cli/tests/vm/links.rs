@@ -1,4 +1,4 @@
-//! The emulated link of `openuvr lab hop`, compared with links of the kernel that have the same parameters: netem for
+//! Compares the emulated link of `openuvr lab hop` with links of the kernel that have the same parameters: netem for
 //! delay, jitter, loss, order, copies and a short queue; cake and fq_codel for the rate of a full bottleneck.
 //!
 //! Both links carry the same datagrams at the same time. At the end of each link, a program returns the datagrams; only
@@ -80,7 +80,7 @@ impl Links {
     }
 
     /// Sends datagrams over a link of the kernel, which consists of these queueing disciplines, and over an emulated
-    /// one. Returns the results in this order.
+    /// link. Returns the results in this order.
     fn carry(
         &mut self,
         kernel: &[&str],
@@ -201,7 +201,7 @@ impl Carried {
     }
 }
 
-/// Checks that the number of `hits` agrees with that of independent trials with this probability.
+/// Checks that the number of `hits` is plausible for independent trials with this probability.
 #[track_caller]
 fn expect_share(hits: usize, trials: usize, probability: f64) {
     let mean = trials as f64 * probability;

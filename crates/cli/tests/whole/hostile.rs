@@ -200,7 +200,7 @@ fn malicious(random: &mut Random, kept: &Mutex<CapturedDatagrams>) -> Vec<u8> {
             real
         }
         (5, Some(_)) => Vec::new(),
-        // Garbage, possibly with the start of a valid datagram.
+        // Garbage, in some cases with the start of a valid datagram.
         _ => {
             let mut bytes: Vec<u8> = (0..random.roll(1400)).map(|_| random.byte(256)).collect();
             if let [version, plane, ..] = bytes.as_mut_slice() {

@@ -257,7 +257,7 @@ fn af_xdp_carries_a_session_if_compiled_in() {
         assert!(text.contains("--features xdp"), "{text}");
         return;
     }
-    // AF_XDP is used at one end, and then at both.
+    // AF_XDP is used first by the host only, then by host and client.
     for link in ["raw", "xdp"] {
         let mut host = fixture.host(&[], &["--link", "xdp"]);
         let mut client = fixture.client(&[], HOST, &["--link", link]);

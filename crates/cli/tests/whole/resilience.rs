@@ -131,7 +131,7 @@ fn a_cut_link_recovers() {
     drop(hop);
     let hop = Hop::start(&host, port, Quality::PERFECT);
     paint_until_shown(&mut painter, &capture);
-    // The interruption is so long that both ends give up the session.
+    // The interruption is so long that host and client give up the session.
     drop(hop);
     client.line("reconnecting");
     host.program.line("client left");
@@ -283,7 +283,7 @@ fn a_host_reports_the_end_of_its_display() {
     let (status, text) = host.program.wait();
     assert_eq!(status.code(), Some(1), "{text}");
     let more: Vec<&str> = text.lines().skip(lines_before).collect();
-    // These lines contain the reason, the disconnected clients, and possibly failures of pointer and input.
+    // These lines contain the reason, the disconnected clients, and in some cases failures of pointer and input.
     let reasons = more.iter().filter(|line| line.starts_with("openuvr: "));
     assert_eq!(reasons.count(), 1, "{text}");
     assert!(text.contains("capture failed: X display"), "{text}");

@@ -1,4 +1,4 @@
-//! Trust between clients and hosts when another machine poses as one of them.
+//! Trust between clients and hosts when an impostor poses as a client or a host.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
