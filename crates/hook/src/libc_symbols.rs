@@ -114,8 +114,8 @@ unsafe fn find_in_hash_table(
     hash: *const u32,
     name: &CStr,
 ) -> Option<*mut c_void> {
-    // SAFETY: the header has four words, followed by the 64-bit words of the filter and the buckets; the table of
-    // chains has a word for each symbol from `first` on, and the chain of a bucket ends with an odd word.
+    // SAFETY: the header has four words, followed by the 64-bit words of the filter and the buckets. The table of
+    // chains has a word for each symbol from `first` on. The chain of a bucket ends with an odd word.
     unsafe {
         let (buckets, first, filter) = (*hash, *hash.add(1), *hash.add(2) as usize);
         if buckets == 0 {

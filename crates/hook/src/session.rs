@@ -30,8 +30,8 @@ use crate::process::turn_off;
 use crate::window_tracker::{self, WindowTracker};
 use crate::windows::{SharedWindows, XWindow};
 
-/// How long the end of the process may wait for the session's threads (guess: they end within some tenths of a second, even
-/// during the start of the host, unless a thread that they need was stopped).
+/// How long the end of the process may wait for the session's threads (guess). They usually end within some tenths of a
+/// second, even during the start of the host, but never if another thread was stopped for which they wait.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The interval at which window titles are compared with the requested title, because games set titles late (guess: an

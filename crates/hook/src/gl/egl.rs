@@ -313,9 +313,9 @@ fn register_surface(display: Display, surface: Surface, window: usize) {
     }
 }
 
-/// The platform functions take a pointer. On X11, it points to the window's identifier (`EGL_EXT_platform_x11`).
-/// Elsewhere it points to an object of the platform, whose first bytes may look like an identifier: those of a
-/// `wl_egl_window` are its version.
+/// The platform functions take a pointer. On X11, it points to the window's identifier (`EGL_EXT_platform_x11`). On
+/// other platforms, it points to an object whose first bytes may look like an identifier: a `wl_egl_window` starts with
+/// its version.
 fn register_platform_surface(display: Display, surface: Surface, window: *mut c_void) {
     if !surface.is_null() && !window.is_null() && WITHOUT_X.get(&display.addr()).is_none() {
         // SAFETY: the real function has created a surface from it, so the pointer is valid.

@@ -30,7 +30,7 @@ pub(super) fn set_home_process() {
     HOME.get_or_init(std::process::id);
 }
 
-/// Whether this process is a forked child of the one that loaded the layer.
+/// Whether this process is a forked child of the process that loaded the layer.
 fn forked() -> bool {
     HOME.get().is_none_or(|home| *home != std::process::id())
 }

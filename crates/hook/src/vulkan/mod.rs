@@ -14,7 +14,7 @@
 //! # Environment set by `openuvr run` The manifest `VkLayer_openuvr_capture.json` in `FOLDER/vulkan/explicit_layer.d/`
 //! contains the absolute path of this library. The loader finds it through `XDG_DATA_DIRS=FOLDER:…`. If the user has
 //! set `VK_LAYER_PATH`, the layer's folder is added to that variable instead, because it replaces all other search
-//! paths. `VK_ADD_LAYER_PATH` is not used, because it requires a newer loader than that of Ubuntu 22.04.
+//! paths. `VK_ADD_LAYER_PATH` is not used, because the loader of Ubuntu 22.04 does not support it.
 //! `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…` enables the layer as the first one, nearest to the application:
 //! later layers, such as validation, also see this layer's calls. `crates/runtime/src/launch/layer.rs` sets these
 //! variables and writes the manifest. Tested with the loaders of Debian 11 (1.2.162), 12 (1.3.239) and 13 (1.4.309),
