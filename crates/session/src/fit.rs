@@ -57,7 +57,7 @@ impl Resized {
         match (self, wanted) {
             (Resized::X11(display), Some((size, rate))) => display.set(size, rate).map(|_| ()),
             (Resized::X11(display), None) => display.restore(),
-            // The rate of a Wayland display is that of the capture.
+            // The capture sets the rate of a Wayland display.
             (Resized::Wayland(display), Some((size, _))) => {
                 display.set(size);
                 Ok(())

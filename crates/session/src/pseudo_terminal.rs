@@ -75,7 +75,7 @@ impl PseudoTerminal {
         }
     }
 
-    /// Waits for the last output, but not for that of processes that the game has left running.
+    /// Waits for the game's last output, but not for output of processes that the game has left running.
     pub fn finish(self) {
         let until = clock::now() + DRAIN_TIMEOUT;
         while !self.reader.is_finished() && clock::now() < until {

@@ -178,7 +178,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The address to announce, if it differs from that of `--listen`.
+    /// The address to announce, if it differs from `--listen`.
     fn announced_address(&self) -> Option<IpAddr> {
         self.reached_as.or_else(address_of_machine)
     }

@@ -14,9 +14,9 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 
-/// The announced name of the window manager: that of Sun's Looking Glass, which draws no frames. With an unknown name,
-/// Java windows wait for a frame and stay empty (seen with OpenJDK 17). Other window managers without frames also use
-/// this name.
+/// The announced name of the window manager: the name of Sun's Looking Glass, which draws no frames. With an unknown
+/// name, Java windows wait for a frame and stay empty (seen with OpenJDK 17). Other window managers without frames also
+/// use this name.
 const NAME: &[u8] = b"LG3D";
 
 /// The ownership: the selection `WM_Sn`, and properties of the root window.

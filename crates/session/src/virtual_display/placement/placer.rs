@@ -103,7 +103,7 @@ impl WindowPlacer {
                     return self.release_windows();
                 }
                 Some(event) => match self.handle(&event) {
-                    // The window has been destroyed meanwhile.
+                    // The window has been destroyed in the meantime.
                     Err(ReplyError::X11Error(_)) => {}
                     handled => handled?,
                 },
@@ -167,7 +167,7 @@ impl WindowPlacer {
                 }
             }
             Event::ButtonPress(e) => self.on_click(e)?,
-            // Other events are ignored. So are X errors, which concern windows that have been destroyed meanwhile.
+            // Other events are ignored, and X errors, too, because they concern windows that no longer exist.
             _ => {}
         }
         Ok(())
