@@ -1,5 +1,5 @@
-//! Displays numbered pictures in dma-bufs on `card0`, as a decoder with memory of its own would deliver them:
-//! `dma_bufs xrgb|nv12 WIDTHxHEIGHT [PICTURES]`.
+//! Displays numbered pictures in dma-bufs on `card0`, like a decoder with its own memory: `dma_bufs xrgb|nv12
+//! WIDTHxHEIGHT [PICTURES]`.
 //!
 //! The dma-bufs are buffers that the example creates on the same card through a second descriptor. Each picture has a
 //! bar code with its number, and is drawn only into a buffer that the display has released. A picture that the display
@@ -96,7 +96,7 @@ impl AsFd for Card {
 impl drm::Device for Card {}
 impl drm::control::Device for Card {}
 
-/// The buffers, of which some are lent to the display.
+/// The buffers, some of which the display holds.
 struct Pool {
     card: Card,
     layout: Layout,

@@ -27,8 +27,8 @@ pub(crate) struct Import {
 /// The card's handles of a picture's planes. Planes in the same object have the same handle.
 type Handles = [Option<Handle>; MAX_PLANES];
 
-/// The identity of a buffer: its layout, and the device and inode of each object. An import keeps its dma-bufs, so
-/// their inodes are not reused meanwhile.
+/// The identity of a buffer: its layout, and the device and inode of each object. An import keeps its dma-bufs open, so
+/// their inodes are not reused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Identity {
     layout: Layout,

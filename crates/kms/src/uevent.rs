@@ -1,5 +1,4 @@
-//! The kernel's messages about devices (`NETLINK_KOBJECT_UEVENT`), as far as a display needs them: those about graphics
-//! cards.
+//! The kernel's messages about graphics cards (`NETLINK_KOBJECT_UEVENT`).
 
 use std::os::fd::OwnedFd;
 

@@ -215,8 +215,8 @@ fn classify(
     if keys.iter().any(|code| (BTN_JOYSTICK..0x140).contains(code)) && !has(BTN_TOUCH) {
         return (keys.iter().any(|code| (16..26).contains(code)), None);
     }
-    // The codes of keys are below and above those of buttons. The codes above include those of a remote control, which
-    // therefore counts as a keyboard.
+    // Keys have codes below and above the codes of buttons. A remote control has keys above them, so it counts as a
+    // keyboard.
     let is_keyboard = keys
         .iter()
         .any(|code| matches!(code, 1..0x100 | 0x160..0x2c0));

@@ -1,6 +1,6 @@
 //! The state of the keyboard: the modifiers and the layout in effect, as a display server would track them.
 //!
-//! The type does no I/O. Key codes are those of XKB, eight above evdev's. Latches of sticky keys are not supported.
+//! The type does no I/O. Key codes are XKB's, which are evdev's plus eight. Latches of sticky keys are not supported.
 
 use std::collections::BTreeMap;
 
