@@ -164,7 +164,7 @@ fn a_window_fills_the_screen_of_weston_on_request() {
             }
         };
         // The picture fills the screen, except for the area of the pointer. While Weston starts on a busy machine, it
-        // may lose the click and therefore the keys, so all of them are repeated.
+        // may lose the click and therefore the keys, so the test repeats click and keys.
         let mut asked: Option<Instant> = None;
         until("the picture fills the screen", || {
             if asked.is_none_or(|at| at.elapsed() > ASK_INTERVAL) {

@@ -262,7 +262,7 @@ impl Capture for WaylandCapture {
             if let Some(event) = self.advance(now)? {
                 return Ok(event);
             }
-            // The request is sent before the caller encodes, so that the compositor handles it meanwhile.
+            // The request is sent before the caller encodes, so that the compositor handles it at the same time.
             self.session.compositor.flush()?;
             if self.pass(now) {
                 return Ok(CaptureEvent::Frame);

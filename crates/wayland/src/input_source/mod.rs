@@ -5,8 +5,8 @@
 //! host. For compositors that draw no title bar, Ctrl+Alt+Shift with the left button moves the window, and with the
 //! right button resizes it.
 //!
-//! Keys are physical: the compositor's key codes are those of evdev. As on X11, the text of a key is computed here from
-//! the compositor's key map. Keys do not repeat here, because the host's window system repeats them.
+//! Keys are physical: the compositor uses evdev's key codes. As on X11, the text of a key is computed here from the
+//! compositor's key map. Keys do not repeat here, because the host's window system repeats them.
 //!
 //! Spec: Wayland 1.21 (`wl_seat`), `xdg-shell`, `pointer-constraints-unstable-v1`, `relative-pointer-unstable-v1`,
 //! `keyboard-shortcuts-inhibit-unstable-v1`.

@@ -73,7 +73,7 @@ impl State {
     }
 
     fn outputs_changed(&mut self) {
-        // A scale that the compositor states for the window is more precise than that of an output.
+        // A scale that the compositor states for the window is more precise than the scale of an output.
         if !self.window.has_own_scale()
             && let Some(scale) = self.outputs.scale()
         {

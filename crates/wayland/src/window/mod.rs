@@ -1,9 +1,8 @@
-//! The client's window on a Wayland compositor: its surfaces, and the state that presenter and input
-//! source share.
+//! The client's window on a Wayland compositor: its surfaces, and the state that presenter and input source share.
 //!
-//! The window is a black surface. The picture, the text and the host's pointer are subsurfaces over it. Each has a
-//! buffer of its own size, and the compositor scales, places and composes these buffers. Therefore, none of them is
-//! drawn into another, and each changes independently. The subsurfaces take no input: all events belong to the window.
+//! The window is a black surface. The picture, the text and the host's pointer are subsurfaces over it. Each subsurface
+//! has its own buffer with its own size, and the compositor scales, places and composes the buffers. The subsurfaces
+//! therefore change independently. The subsurfaces take no input: all events belong to the window.
 //!
 //! The media thread and the input thread send requests over one connection. A surface's state is changed and committed
 //! under the scene's lock, which is held for a few requests at a time, never for a round trip. The input source reads
