@@ -160,7 +160,7 @@ impl WaylandDisplay {
         let _ = self.commands.send(Command::Run(Box::new(f)));
     }
 
-    /// Accepts a client at the other end of `stream`, and gives it a number.
+    /// Accepts the peer of `stream` as a client, and gives the client a number.
     #[cfg(feature = "conformance")]
     pub fn accept_numbered(&self, stream: std::os::unix::net::UnixStream, number: i32) {
         let _ = self.commands.send(Command::Accept(stream, number));

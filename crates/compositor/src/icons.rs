@@ -53,7 +53,7 @@ impl Icons {
     }
 }
 
-/// The image of the cursor `name` in the theme. Of its sizes, the one nearest to `side` is used.
+/// The image of the cursor `name` in the theme, in the size nearest to `side`.
 fn read(theme: &CursorTheme, name: &str, side: u32) -> Option<CursorShape> {
     let file = std::fs::read(theme.load_icon(name)?).ok()?;
     let images = parse_xcursor(&file)?;

@@ -29,7 +29,7 @@ pub(crate) struct Xwayland {
 /// for longer than that.
 const SEND_BUFFER: usize = 8 << 20;
 
-/// The compositor's ends of the connections to a server.
+/// The compositor's sockets for the connections to a server.
 pub(crate) struct Connections {
     /// The connection of the server as a client of the Wayland display.
     pub(crate) wayland: UnixStream,

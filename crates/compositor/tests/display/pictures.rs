@@ -231,7 +231,7 @@ fn subsurfaces_are_composed_and_their_parents_come_back() {
     assert_eq!(rig.pixel(99, 60), Some(0x20_2020));
     assert_eq!(rig.pixel(100, 60), Some(0xaa_0000));
     assert_eq!(rig.pixel(150, 60), Some(0x20_2020));
-    // A position waits for the parent's commit, even if the subsurface draws meanwhile.
+    // A position takes effect with the parent's commit, even if the subsurface commits earlier.
     sub.set_position(200, 60);
     picture.fill(0x00_bb00);
     client.show(&surface, &picture);

@@ -1,9 +1,9 @@
 //! The display's keyboard. It presses the player's keys. It also types characters that the layout has on another key or
 //! lacks.
 //!
-//! As with X11 ([`openuvr_media::input_sink::xtest`]), a key is pressed as the physical key unless it carries a
-//! character that the layout does not map to that key. In that case, the character is typed with another key, with
-//! modifiers that are changed until the next key event, or with an unused key code to which a new keymap binds the
+//! As with X11 ([`openuvr_media::input_sink::xtest`]), a key event presses the same physical key if the layout maps the
+//! event's character to this key, or if the event has no character. Otherwise, the character is typed with another key,
+//! with modifiers that are changed until the next key event, or with an unused key code to which a new keymap binds the
 //! character. Applications get the new keymap before the key event.
 
 mod table;

@@ -52,7 +52,7 @@ impl CompositorHandler for State {
     fn commit(&mut self, surface: &WlSurface) {
         self.popups.commit(surface);
         if is_sync_subsurface(surface) {
-            // The state of a synchronised subsurface is applied with that of its parent.
+            // The state of a synchronised subsurface is applied together with its parent's state.
             return;
         }
         let mut applied = Vec::new();
