@@ -424,8 +424,8 @@ impl Guest {
         self.frames.submit(frame, drawn)
     }
 
-    /// Waits at most for `timeout` until this picture or a newer one has been encoded and sent. Returns `false` on
-    /// timeout.
+    /// Waits at most for `timeout` until this picture or a newer one has been encoded and sent. Returns whether the
+    /// picture has been sent; `false` on timeout, or if the host has ended.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         !self.forked() && self.frames.wait(ticket, timeout)

@@ -143,7 +143,6 @@ pub enum Input {
     Application(Arc<InputQueue>),
 }
 
-/// Commands to the media thread.
 enum MediaCommand {
     Add {
         id: SubscriberId,
@@ -154,7 +153,6 @@ enum MediaCommand {
     Role(SubscriberId, Role),
     Path(SubscriberId, PathId),
     Remove(SubscriberId),
-    /// A subscriber's feedback.
     Feedback(SubscriberId, Feedback),
     Resend(SubscriberId, RetransmissionRequest),
     /// The maximum bitrate of the video.
@@ -208,7 +206,6 @@ struct Shared {
     goodbye_reason: Mutex<GoodbyeReason>,
     /// The time until which the control thread sleeps, in nanoseconds of the local clock.
     control_sleeps_until: AtomicI64,
-    /// The newest injected input.
     injected: Mutex<Option<AppliedInput>>,
     /// A new bitrate limit set by the application, in bit/s; 0 after the media thread has read the limit.
     bitrate_limit: AtomicU64,

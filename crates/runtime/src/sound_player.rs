@@ -105,7 +105,6 @@ pub(crate) trait PlaybackListener: Send {
     /// Whether a report is due.
     fn wants_report(&self, now: Instant) -> bool;
 
-    /// Reports playback statistics.
     fn report(&mut self, now: Instant, status: JitterStatus, counters: JitterCounters);
 }
 
@@ -370,7 +369,6 @@ mod tests {
         assert_eq!(volume.factor(), 2.0);
     }
 
-    /// A listener that ignores everything.
     #[cfg(feature = "host")]
     struct IgnoringListener;
 

@@ -46,7 +46,6 @@ impl Presenter for PictureReader {
     }
 }
 
-/// Input typed at the client.
 struct TypedInput(Receiver<InputEvent>);
 
 impl InputSource for TypedInput {

@@ -55,7 +55,6 @@ pub(super) struct Media {
     batch: RecvBatch,
     inputs: Vec<JoinHandle<()>>,
     panel: PanelContent,
-    /// Whether a decode error has been reported.
     decode_error_reported: bool,
     /// The last reported size of the shown pictures.
     shown_size: Option<Size>,
@@ -78,7 +77,6 @@ enum ConnectionState {
     ErrorReported,
 }
 
-/// The content of the panel over the picture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PanelContent {
     /// The overlay, or nothing.

@@ -52,7 +52,6 @@ pub struct MicrophoneSource {
 /// The running microphone thread. Dropping this value ends the thread.
 pub(super) struct Microphone {
     stop: Arc<AtomicBool>,
-    /// The link's loss.
     link: Arc<Mutex<LossMeter>>,
     thread: Option<JoinHandle<MicrophoneSource>>,
 }

@@ -107,7 +107,6 @@ impl PadState {
 }
 
 impl Shared {
-    /// Sends an event of a pad.
     fn on_pad_event(&self, event: InputEvent, sampled: Option<Instant>) {
         self.send_pad(sampled, |motion| match motion {
             Some(motion) => motion.replace(event),

@@ -44,9 +44,7 @@ pub(super) enum ShowOutcome {
     Ok,
     /// There is no surface yet. The first picture has this configuration.
     NeedsSurface(Configuration),
-    /// The decoder failed on this frame.
     DecodeFailed(String),
-    /// The surface was lost.
     SurfaceLost(String),
 }
 
@@ -77,7 +75,6 @@ impl Screen {
         self.start_frame();
     }
 
-    /// Starts a new frame.
     pub(super) fn start_frame(&mut self) {
         self.presentation = playout::Presentation::default();
     }

@@ -152,7 +152,6 @@ impl Mailbox {
         mailbox
     }
 
-    /// Sets the head pose.
     pub(super) fn set_head(&self, pose: Pose, sampled: Instant) {
         *lock(&self.head) = Some((pose, sampled));
     }

@@ -60,7 +60,6 @@ impl Paths {
     }
 }
 
-/// An event of transport selection.
 #[derive(Debug)]
 pub(super) enum TransportEvent {
     /// The session's video now uses this transport.

@@ -62,7 +62,6 @@ pub struct Payload<'a> {
 /// Receives payloads until it returns `false`.
 type PayloadCallback = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
-/// Commands to the audio thread.
 pub(super) enum AudioCommand {
     Add {
         session: SessionId,

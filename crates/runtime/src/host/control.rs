@@ -93,7 +93,6 @@ pub(super) struct Control {
     pub(super) paths: HashMap<SessionId, (PathId, TransportKind)>,
     /// The player. Its reports control the media thread's rendition.
     pub(super) player: Option<SubscriberId>,
-    /// The clients' window sizes.
     pub(super) window_sizes: WindowSizes,
     /// Whether a loss of events of mapped devices has been reported.
     pub(super) loss_reported: bool,
@@ -276,7 +275,6 @@ impl Control {
         self.turn(begin, now);
     }
 
-    /// Posts notices of pairing events.
     fn post_pairing_events(&mut self) {
         while let Some(event) = self.handshake.poll_event() {
             self.shared.notice(Notice::Pairing(pairing_text(event)));

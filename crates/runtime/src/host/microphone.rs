@@ -86,7 +86,6 @@ impl Microphone {
         }
     }
 
-    /// Removes a session.
     pub(super) fn remove(&mut self, session: SessionId) {
         self.uplinks.remove(&session);
         self.speaker.take_if(|speaker| *speaker == session);

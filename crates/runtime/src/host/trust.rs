@@ -34,7 +34,6 @@ struct Entry {
 enum TrustEvent {
     /// A device paired under this name.
     Paired(PublicKey, DeviceName),
-    /// A device started a session.
     SessionStarted(PublicKey),
     /// A device announced another name.
     Renamed(PublicKey, DeviceName),
@@ -51,7 +50,6 @@ type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 pub(super) struct Trust {
     shared: Arc<Shared>,
     devices: DeviceStore,
-    /// Requests for pairing windows.
     requests: PairingRequests,
     unstored: Unstored,
     entries: SyncSender<Entry>,

@@ -68,7 +68,6 @@ impl SampleFile {
         self.put(COUNT, self.count)
     }
 
-    /// Writes the end time.
     pub(super) fn finish(&mut self, end: Instant) -> io::Result<()> {
         self.flush()?;
         self.put(END, end.0.unsigned_abs())

@@ -39,9 +39,7 @@ pub struct RemoteHost {
     /// Number of subscribers so far.
     others: AtomicU32,
     subscriptions: Arc<Mutex<HashMap<SubscriberId, Arc<Subscription>>>>,
-    /// The listeners of Opus.
     opus: Arc<Mutex<Listeners>>,
-    /// The listeners of AAC.
     aac: Arc<Mutex<Listeners>>,
 }
 

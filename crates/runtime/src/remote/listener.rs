@@ -40,7 +40,6 @@ const CONNECTIONS: usize = 64;
 /// Listen backlog. It is as large as `CONNECTIONS`, so that a connection is refused only at that limit.
 const BACKLOG: i32 = 64;
 
-/// Timeout for the first message of a connection.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause after accept has failed, for example for lack of file descriptors.

@@ -52,7 +52,6 @@ pub(super) struct Calls {
     open: Option<FrameId>,
     /// The lowest valid index of the next slice of that frame, and the bytes received.
     progress: (u16, usize),
-    /// Whether the subscriber needs a key frame.
     needs_key_frame: bool,
     /// When a key frame was last requested.
     requested: Instant,
@@ -239,7 +238,6 @@ impl Calls {
         }
     }
 
-    /// Requests a key frame.
     fn request_key_frame(&mut self, now: Instant, newest: FrameId) {
         self.requested = now;
         let last_good = FrameId::NONE;

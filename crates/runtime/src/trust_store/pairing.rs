@@ -35,7 +35,6 @@ struct Requests {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    /// Its id.
     id: String,
     pin: String,
     /// The window's duration.

@@ -46,7 +46,6 @@ pub(super) struct ActiveSession {
     pub(super) first_picture: FirstPicture,
 }
 
-/// A role granted by the host.
 pub(super) struct GrantedRole {
     pub(super) role: Role,
     /// The window title.

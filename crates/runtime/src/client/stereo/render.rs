@@ -172,7 +172,6 @@ impl Renderer {
         current.is_some_and(|frame| self.can_reproject(frame))
     }
 
-    /// Whether a picture can be reprojected.
     fn can_reproject(&self, frame: &Frame) -> bool {
         let viewpoint = &frame.viewpoint;
         self.reprojects && viewpoint.views.is_some() && viewpoint.pose.is_some()

@@ -22,7 +22,6 @@ pub struct Sounds {
 }
 
 impl Sounds {
-    /// The streams that the host offers.
     pub(super) fn streams(&self) -> impl Iterator<Item = StreamOffer> + use<> {
         let audio = self.audio.is_some().then_some(HOST_AUDIO);
         let microphone = self.microphone.is_some().then_some(MICROPHONE);

@@ -209,7 +209,6 @@ struct Frames {
     open: Option<FrameId>,
     /// The current frame, if it is skipped because it is predicted from a missed one.
     skipped: Option<FrameId>,
-    /// Whether the subscriber needs a key frame.
     needs_key_frame: bool,
 }
 
