@@ -118,7 +118,6 @@ pub(crate) fn run_with(arguments: &[&str]) -> Result<ExitCode> {
     run(&matches.map_err(|_| anyhow!("invalid link"))?)
 }
 
-/// The account at the configured portal.
 fn account<'a>(portal: &'a PortalAddress, config: &'a ClientConfig) -> Account<'a> {
     Account {
         portal,
@@ -471,7 +470,6 @@ struct Session {
     role: Role,
     /// The host's address.
     address: String,
-    /// The host's name.
     host: String,
     /// The number of sessions so far. Each session has its own rows in the records.
     count: u32,

@@ -297,7 +297,6 @@ fn ending_text(ending: Ending) -> String {
     }
 }
 
-/// The text for a goodbye reason.
 pub(crate) fn goodbye_text(reason: GoodbyeReason) -> &'static str {
     match reason {
         GoodbyeReason::Quit => "it disconnected",

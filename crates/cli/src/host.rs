@@ -368,7 +368,6 @@ impl AppDisplay {
         }
     }
 
-    /// The application's name.
     fn application_name(&self) -> Option<&str> {
         self.application.as_ref().map(RunningApplication::name)
     }
@@ -408,7 +407,6 @@ fn print_microphone_source(sound: &VirtualAudio) {
     }
 }
 
-/// The receivers of the host's notices.
 struct NoticeReceivers<'a> {
     clients: &'a mut Clients,
     announcer: Option<&'a mut Announcer>,
@@ -553,7 +551,6 @@ fn parse_command(line: &str) -> Result<Option<HostCommand>> {
     }
 }
 
-/// A running host with its resources.
 struct RunningHost {
     host: Arc<HostRuntime>,
     gateways: Gateways,

@@ -131,7 +131,6 @@ impl Gateways {
         (self.recorder.as_ref()).is_none_or(Recorder::is_following)
     }
 
-    /// Whether the host is reachable.
     pub(crate) fn is_host_reachable(&self) -> bool {
         self.host.is_available()
     }
@@ -170,7 +169,6 @@ impl Gateways {
     }
 }
 
-/// The configured lease.
 fn lease(config: &HostConfig) -> Option<Arc<Lease>> {
     let (key, session) = (config.ticket_key?, config.ticket_session?);
     // Without a lease duration, the lease does not expire.

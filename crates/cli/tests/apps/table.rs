@@ -1,6 +1,5 @@
 //! The programs, their Debian packages, and the capture methods to try.
 
-/// Capture method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CaptureMethod {
     /// `openuvr host --window`.
@@ -18,7 +17,6 @@ impl CaptureMethod {
     }
 }
 
-/// A check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
     Starts,

@@ -63,7 +63,6 @@ impl Rig {
         )
     }
 
-    /// The sinks created for games.
     fn game_sinks(&self) -> Vec<String> {
         let mut sinks = self.server.sinks();
         sinks.retain(|sink| sink.starts_with("openuvr_"));

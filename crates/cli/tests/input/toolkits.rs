@@ -173,7 +173,6 @@ fn is_installed(needs: &str) -> bool {
     found
 }
 
-/// The windows that the window manager manages.
 fn managed_windows(xtest: &XTest) -> Vec<u32> {
     let atom = xtest.conn.intern_atom(false, b"_NET_CLIENT_LIST");
     let atom = atom.expect("sent");

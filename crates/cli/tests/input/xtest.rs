@@ -168,7 +168,6 @@ impl XTest {
         ((0..=255).filter(down).collect(), mask & 0x1f00)
     }
 
-    /// The windows of this class.
     pub(crate) fn windows(&self, class: &str) -> Vec<Window> {
         let tree = self.conn.query_tree(self.root).expect("sent");
         let children = tree.reply().expect("a running X server").children;
@@ -181,7 +180,6 @@ impl XTest {
             .collect()
     }
 
-    /// A text property of a window.
     pub(crate) fn text(&self, window: Window, property: xproto::Atom) -> String {
         let any = xproto::AtomEnum::ANY;
         let value = self

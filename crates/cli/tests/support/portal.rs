@@ -71,7 +71,6 @@ impl Portal {
     }
 }
 
-/// The current time.
 pub(crate) fn now() -> UnixTime {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     UnixTime(since_1970.expect("after 1970").as_secs())

@@ -38,7 +38,6 @@ impl Program {
         Program::spawn(name, command, Some(""), Stdio::piped())
     }
 
-    /// Closes its stdin.
     pub(crate) fn close_stdin(&mut self) {
         self.input = None;
     }
@@ -227,7 +226,6 @@ impl Program {
         self.kill();
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child process").is_some()
     }

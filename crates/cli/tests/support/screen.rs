@@ -69,7 +69,6 @@ impl Screen {
         self.captured(&["-S", "-"])
     }
 
-    /// The visible rows.
     pub(crate) fn visible_rows(&self) -> Vec<String> {
         self.captured(&[])
     }

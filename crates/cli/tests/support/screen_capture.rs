@@ -40,7 +40,6 @@ impl ScreenCapture {
         self.region_at((0, 0), size)
     }
 
-    /// The region of the screen at this position.
     pub(crate) fn region_at(&self, (x, y): (i16, i16), size: Size) -> Shot {
         let side = |pixels: u32| u16::try_from(pixels).expect("a screen's side");
         let format = ImageFormat::Z_PIXMAP;

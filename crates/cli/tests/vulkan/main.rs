@@ -191,7 +191,6 @@ fn clicks_arrive(desk: &Display, application: &mut Application) {
     );
 }
 
-/// Position of a display's pointer.
 fn pointer(display: &Display) -> (i16, i16) {
     let (conn, screen) = x11rb::connect(Some(&display.name)).expect("it runs");
     let root = conn.setup().roots[screen].root;

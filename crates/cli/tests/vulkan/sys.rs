@@ -15,7 +15,6 @@ use crate::support::Shot;
 /// Position of the window.
 pub(crate) const PLACE: (i16, i16) = (40, 30);
 
-/// A window.
 pub(crate) struct AppWindow {
     xlib: Xlib,
     display: *mut xlib::Display,

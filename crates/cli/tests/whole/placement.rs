@@ -85,7 +85,6 @@ impl Application {
         })
     }
 
-    /// Shows a window of fixed size.
     fn show_fixed(&self, size: (u16, u16)) -> Window {
         self.show(size, |window| {
             let size = Some((i32::from(size.0), i32::from(size.1)));

@@ -104,7 +104,6 @@ fn check_tone(tone: &[f32], csv: &std::path::Path) -> Result<(), String> {
     }
 }
 
-/// The names of a program's threads.
 fn threads(program: &Program) -> Vec<String> {
     let folder = format!("/proc/{}/task", program.id());
     let tasks = std::fs::read_dir(folder).expect("it runs").flatten();

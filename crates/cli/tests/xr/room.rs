@@ -49,7 +49,6 @@ pub(crate) fn room() -> Option<Hello> {
     Hello::with_application("raw", &[], &[env!("CARGO_BIN_EXE_openuvr"), "room"])
 }
 
-/// A right controller with its trigger pulled.
 fn trigger_pulled() -> ControllerState {
     let mut held = ControllerState::new(Hand::Right);
     held.grip = Some(Pose::new([0.2, -0.2, -0.6], [0.0, 0.0, 0.0, 1.0]).expect("a pose"));

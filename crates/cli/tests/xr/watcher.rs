@@ -119,7 +119,6 @@ impl Watcher {
         panic!("timeout: {what}");
     }
 
-    /// Number of frames with a pose.
     pub(crate) fn frames_with_pose(&self) -> usize {
         self.with_pose
     }
