@@ -193,7 +193,8 @@ impl Shared {
         guest.frames().wake_when_watched(self.waker.clone());
         let _ = self.frames.set(guest.frames().clone());
         self.serve(&guest, settings.window.as_deref());
-        // The process is ending. If another process of the game follows, clients reconnect to its host.
+        // The game has ended if this was its last process. Otherwise, clients reconnect to the host in the game's next
+        // process.
         if self.stop.load(Ordering::Relaxed)
             && self.launcher.get().is_some_and(Launcher::is_last_process)
         {

@@ -62,7 +62,6 @@ pub(crate) trait Window {
     fn function(&self, name: &CStr) -> *const c_void;
 }
 
-/// The result of a swap function.
 pub(crate) trait SwapResult {
     /// Whether the window now shows the frame, as far as is known.
     fn succeeded(&self) -> bool;
