@@ -37,7 +37,6 @@ pub struct Fit {
     /// The display that the player wants, and the time at which to apply it. `None` as the display requests the
     /// display's own size.
     requested: Option<(Option<WantedDisplay>, Instant)>,
-    /// The last printed error.
     last_error: Option<String>,
 }
 

@@ -33,7 +33,6 @@ const MAX_BYTES: u64 = 16 * 1024;
 /// The addresses of a running session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct RunningReport {
-    /// The address for native clients.
     pub(crate) native: Option<SocketAddr>,
     /// The host's key, in base64url.
     pub(crate) key: String,
@@ -192,7 +191,6 @@ fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Option<T> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// Prints a JSON line for the launcher.
 pub(crate) fn print_line(line: &serde_json::Value) {
     println!("{line}");
 }

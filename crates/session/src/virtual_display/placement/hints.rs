@@ -46,7 +46,6 @@ impl FocusModel {
     }
 }
 
-/// The hints of a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowHints {
     pub(super) kind: Kind,

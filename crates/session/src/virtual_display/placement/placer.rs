@@ -47,7 +47,6 @@ struct PlacedWindow {
     geometry: Option<Rectangle>,
     /// The order of activation. The window with the highest value was activated last.
     activation: u64,
-    /// Whether clicks into the window are intercepted.
     intercepts_clicks: bool,
 }
 
@@ -509,7 +508,6 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Handles the server's time.
     fn on_server_time(&mut self, time: Timestamp) -> Result<(), ConnectionError> {
         let Some(at) = self
             .focus_pending
