@@ -394,7 +394,6 @@ impl Output {
         }
     }
 
-    /// Hides the cursor plane.
     pub(crate) fn hide_cursor(&self) {
         #[allow(deprecated, reason = "atomic commits of the cursor wait for the flip")]
         let _ = self.card.set_cursor(self.crtc, None::<&DumbBuffer>);

@@ -218,7 +218,6 @@ impl InputSource for ConsoleInput {
 }
 
 impl State {
-    /// Handles an event of a device.
     fn event(&mut self, device: &mut Device, event: &Event) {
         if !self.focused {
             return;
