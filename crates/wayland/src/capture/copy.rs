@@ -115,7 +115,6 @@ impl Progress {
         number
     }
 
-    /// Records the end of the copy.
     pub(super) fn end_copy(&mut self) {
         self.frame = None;
         (self.copying, self.copied, self.failed) = (false, false, false);

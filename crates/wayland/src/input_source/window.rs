@@ -39,7 +39,6 @@ pub(super) struct Window {
     bounds: bool,
 }
 
-/// A configuration.
 #[derive(Default)]
 struct Configuration {
     /// The size in logical pixels; `None` if the program may choose it.

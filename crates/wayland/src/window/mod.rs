@@ -98,7 +98,6 @@ pub(crate) struct Scene {
     pub(crate) following: bool,
     /// Whether the compositor lets the program choose the size, because the window is not maximised, tiled or full screen.
     pub(crate) free: bool,
-    /// The size of the displayed picture.
     pub(crate) picture: Option<Size>,
     /// The host's pointer.
     pub(crate) cursor: Option<Cursor>,
@@ -115,7 +114,6 @@ pub(crate) struct Scene {
     images: Images,
 }
 
-/// The local pointer.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalPointer {
     pub(crate) pointer: WlPointer,

@@ -109,7 +109,6 @@ impl Reports {
     }
 }
 
-/// The data of a picture's buffer.
 pub(crate) struct BufferData {
     pub(crate) reports: Arc<Reports>,
     pub(crate) number: u32,
@@ -132,7 +131,6 @@ impl ObjectData for BufferData {
     fn destroyed(&self, _: ObjectId) {}
 }
 
-/// The data of the feedback to a picture.
 pub(crate) struct FeedbackData {
     pub(crate) reports: Arc<Reports>,
     pub(crate) frame: FrameId,
