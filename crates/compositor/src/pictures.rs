@@ -145,7 +145,6 @@ impl Pictures {
         self.resized = true;
     }
 
-    /// The newest picture.
     pub(crate) fn newest(&self) -> &PictureBuffer {
         &self.pictures[self.newest]
     }

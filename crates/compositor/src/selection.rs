@@ -92,7 +92,6 @@ impl State {
         }
     }
 
-    /// Requests copied text.
     pub(crate) fn request_copied(&mut self) {
         let Some(types) = self.copied_types.take() else {
             return;

@@ -89,7 +89,6 @@ pub(crate) struct State {
     /// Descriptors from applications must be below this number.
     pub(crate) descriptor_limit: RawFd,
     pub(crate) events: LoopHandle<'static, State>,
-    /// The X11 display, if there is one.
     pub(crate) x11_display: Option<X11Display>,
     pub(crate) x11_listening: x11::Listening,
     /// The X11 display's server, while it runs.
@@ -412,7 +411,6 @@ impl State {
     }
 }
 
-/// Draws a block of the scene.
 fn draw_block(scene: &Scene, picture: &mut PictureBuffer, block: &Block) {
     let mut canvas = Canvas {
         width: picture.size.width,

@@ -159,7 +159,6 @@ impl Windows {
             .find(|window| window.surface() == Some(surface))
     }
 
-    /// The X11 window with this identifier.
     pub(crate) fn x11(&mut self, id: WindowId) -> Option<&mut Window> {
         self.all
             .iter_mut()
@@ -325,7 +324,6 @@ impl Windows {
         })
     }
 
-    /// The X11 window with this surface.
     pub(crate) fn x11_with(&self, surface: &WlSurface) -> Option<WindowId> {
         let windows = self.all.iter().filter_map(Window::x11);
         windows

@@ -64,7 +64,6 @@ impl Server {
     }
 }
 
-/// The display's pointer.
 struct Pointer(DisplayInput);
 
 impl Pointer {

@@ -24,7 +24,6 @@ const NOTCH_DISTANCE: f64 = 15.0;
 pub(crate) type Buttons = BTreeSet<u16>;
 
 impl State {
-    /// Applies an event of the player.
     pub(crate) fn apply(&mut self, event: &InputEvent) {
         match *event {
             InputEvent::Key {

@@ -134,7 +134,6 @@ impl Board {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the requests.
     pub(crate) fn request(&self, change: impl FnOnce(&mut Requests)) {
         change(&mut self.requests());
         self.changed.wake();

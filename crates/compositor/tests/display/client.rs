@@ -90,7 +90,6 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Writes all pixels.
     pub(crate) fn write(&self, pixels: &[u8]) {
         self.file.write_all_at(pixels, 0).unwrap();
     }
@@ -196,7 +195,6 @@ impl Client {
         Picture { file, buffer, size }
     }
 
-    /// Shows a picture in a surface.
     pub(crate) fn show(&mut self, surface: &wl_surface::WlSurface, picture: &Picture) {
         surface.attach(Some(&picture.buffer), 0, 0);
         surface.damage_buffer(0, 0, i32::MAX, i32::MAX);

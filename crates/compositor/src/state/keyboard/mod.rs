@@ -209,7 +209,6 @@ impl State {
         }
     }
 
-    /// Releases all keys.
     pub(crate) fn release_keys(&mut self) {
         // Modifiers that were lifted for a character are already up.
         self.typist.lifted.clear();

@@ -44,7 +44,6 @@ impl State {
         }
     }
 
-    /// Handles the commit of a window.
     pub(super) fn window_committed(&mut self, root: &WlSurface) {
         let shown = with_states(root, |states| content::of(states).borrow().is_shown());
         let Some(window) = self.windows.of(root) else {
