@@ -97,7 +97,7 @@ const ENDS: usize = 256;
 /// command when it joins, leaves or changes its path.
 const AUDIO_COMMANDS: usize = 256;
 
-/// Everything a host needs. The caller opens all parts, so that each failure is reported before a thread starts.
+/// Everything a host needs. The caller opens all components, so that each failure is reported before a thread starts.
 pub struct HostSetup {
     /// Names, roles, limits.
     pub policy: HostPolicy,

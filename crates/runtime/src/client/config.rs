@@ -119,7 +119,7 @@ impl Config {
     }
 }
 
-/// The result of [`Config::open`]: all parts of a client except the surface and the input.
+/// The result of [`Config::open`]: all components of a client except the surface and the input.
 pub struct Opened {
     /// The client's identity.
     pub identity: Identity,

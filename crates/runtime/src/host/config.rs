@@ -223,7 +223,7 @@ impl Default for Config {
     }
 }
 
-/// The result of [`Config::open`]: all parts of a host except the pictures and the input.
+/// The result of [`Config::open`]: all components of a host except the pictures and the input.
 pub struct Opened {
     /// The link to the clients.
     pub link: Arc<TransportSelector>,
