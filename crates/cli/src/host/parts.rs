@@ -1,4 +1,4 @@
-//! The parts of a host that a measuring program may replace.
+//! The components of a host that a measuring program may replace.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use openuvr_runtime::sched::Scheduler;
 
 pub use crate::config::SourceKind;
 
-/// Factory for the replaceable parts of a host. Each function is called once, by the thread that starts the host,
+/// Factory for the replaceable components of a host. Each function is called once, by the thread that starts the host,
 /// after everything in its arguments has been opened. An error aborts the start and is printed.
 pub trait HostParts {
     /// The host's capture, which may wrap the `default` capture of `source`. It should deliver at most `fps` frames
@@ -51,7 +51,7 @@ pub trait HostParts {
     }
 }
 
-/// The parts of `openuvr host`, without replacements.
+/// The components of `openuvr host`, without replacements.
 pub struct DefaultParts;
 
 impl HostParts for DefaultParts {}
