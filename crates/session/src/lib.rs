@@ -3,8 +3,8 @@
 //! ```text
 //! agent (openuvr session) ─► host, run or xr ─► display, sound, placement, confinement ─► application
 //! ```
-//! [`agent`] runs a portal's session in its own process. The hosts of `openuvr host`, `run` and `xr` use the same parts for
-//! an application that they start, and report to the agent ([`report`]) if there is one.
+//! [`agent`] runs a portal's session in its own process. The hosts of `openuvr host`, `run` and `xr` use the same
+//! modules for an application that they start, and report to the agent ([`report`]) if there is one.
 #![deny(unsafe_code)]
 
 // The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
