@@ -18,8 +18,8 @@ use smithay::wayland::viewporter::{ViewportCachedState, ensure_viewport_valid};
 
 use crate::paint::Orientation;
 
-/// The maximum number of damage rectangles of a surface that are kept separately. If there are more, they are merged into
-/// one.
+/// The maximum number of damage rectangles of a surface that are kept separately. If there are more, they are merged
+/// into one.
 const MAX_RECTANGLES: usize = 16;
 
 /// The location of the pixels.

@@ -76,8 +76,8 @@ impl WaylandDisplay {
     /// Starts a display. It accepts applications when this function returns.
     ///
     /// # Errors
-    /// [`DisplayError`] if the socket can't be created, the keyboard layout is unknown, or this process has no descriptor
-    /// or thread left.
+    /// [`DisplayError`] if the socket can't be created, the keyboard layout is unknown, or this process has no
+    /// descriptor or thread left.
     pub fn start(options: &Options) -> Result<WaylandDisplay, DisplayError> {
         let size = options.size;
         // Only this user's processes may connect.

@@ -1,8 +1,8 @@
 //! The captured pictures: a few buffers in rotation. Before a buffer becomes the newest picture, it is updated with all
 //! changes since it was last drawn.
 //!
-//! The media thread holds one picture, and one may be waiting for it. A waiting picture is updated in place: the newest one
-//! wins, and no picture is copied as a whole while only parts of it change.
+//! The media thread holds one picture, and one may be waiting for it. A waiting picture is updated in place: the newest
+//! one wins, and no picture is copied as a whole while only parts of it change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

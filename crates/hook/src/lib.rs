@@ -1,5 +1,5 @@
-//! `libopenuvr_hook.so` is loaded into an unmodified game. It captures each frame when the game presents it, and streams it
-//! from inside the game's process.
+//! `libopenuvr_hook.so` is loaded into an unmodified game. It captures each frame when the game presents it, and
+//! streams it from inside the game's process.
 //!
 //! ```text
 //! game ─► swap or present ─► windows: is this the largest? ─► stream: is a frame requested?
@@ -7,11 +7,11 @@
 //!                              ▼                                 ▼
 //!                          the real call ◄──────────────── read back ─► submit ─► host threads
 //! ```
-//! `openuvr run` loads it (`LD_PRELOAD`, and as a Vulkan layer) and controls it over a socket; without
-//! that socket it does nothing. Rules:
+//! `openuvr run` loads it (`LD_PRELOAD`, and as a Vulkan layer) and controls it over a socket; without that socket it
+//! does nothing. Rules:
 //!
-//! - Before the first swap or presented image, it only records the graphics API's objects, and requests Vulkan swapchains
-//!   that can be read.
+//! - Before the first swap or presented image, it only records the graphics API's objects, and requests Vulkan
+//!   swapchains that can be read.
 //! - It does nothing in a forked child, and prints nothing.
 //! - It makes the real call exactly once and returns its result to the game.
 //! - If anything in it fails, the game continues.

@@ -40,7 +40,8 @@ pub(crate) fn has_started() -> bool {
     OWNER.load(Ordering::Acquire) == std::process::id()
 }
 
-/// Runs the hook's own work in a hooked function. A panic disables the hook but does not end the game. `None` after a panic.
+/// Runs the hook's own work in a hooked function. A panic disables the hook but does not end the game. `None` after a
+/// panic.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     result.map_err(|_| turn_off()).ok()

@@ -46,8 +46,8 @@ const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// of a frame at 60 Hz).
 const RETRY_DELAY: Duration = Duration::from_millis(4);
 
-/// How long the search for a window with the requested title may take before it is reported (guess: games set titles before
-/// their first frame, or soon after).
+/// How long the search for a window with the requested title may take before it is reported (guess: games set titles
+/// before their first frame, or soon after).
 const SEARCH_NOTICE_DELAY: Duration = Duration::from_secs(5);
 
 /// A handle of a session for the swap calls.

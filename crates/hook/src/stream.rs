@@ -48,7 +48,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The size of a window, if it was measured recently. A measurement at each swap would cost more than all other steps.
+    /// The size of a window, if it was measured recently. A measurement at each swap would cost more than all other
+    /// steps.
     pub(crate) fn size(&self, key: Key) -> Option<Size> {
         self.windows.lock().size(clock::now(), key)
     }

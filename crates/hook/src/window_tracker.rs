@@ -1,5 +1,5 @@
-//! The streamed window on its X display: its position (for injected pointer events) and its image. Also reads the titles of
-//! windows.
+//! The streamed window on its X display: its position (for injected pointer events) and its image. Also reads the
+//! titles of windows.
 //!
 //! The tracker uses its own X connection, never the game's.
 
@@ -43,8 +43,8 @@ pub(crate) struct WindowTracker {
 }
 
 impl WindowTracker {
-    /// `None` if the display refuses the connection or the window no longer exists. `scope` determines which other windows
-    /// are captured with it.
+    /// `None` if the display refuses the connection or the window no longer exists. `scope` determines which other
+    /// windows are captured with it.
     pub(crate) fn open(window: XWindow, scope: WindowScope) -> Option<WindowTracker> {
         let (conn, screen) = x11rb::connect(Some(&window.display)).ok()?;
         let root = conn.setup().roots.get(screen)?.root;
@@ -86,8 +86,8 @@ impl WindowTracker {
         }
     }
 
-    /// Processes queued X events. Returns whether there were any. Events that arrived with a reply are in this queue and not
-    /// in the socket.
+    /// Processes queued X events. Returns whether there were any. Events that arrived with a reply are in this queue
+    /// and not in the socket.
     pub(crate) fn drain_events(&mut self) -> bool {
         let mut any = false;
         while let Ok(Some(event)) = self.conn.poll_for_event() {
@@ -114,8 +114,8 @@ impl WindowTracker {
         Some((shown, overlap))
     }
 
-    /// Tracks damage of the display only while the window is overlaid. Without the DAMAGE extension, the image is read for
-    /// every frame.
+    /// Tracks damage of the display only while the window is overlaid. Without the DAMAGE extension, the image is read
+    /// for every frame.
     fn update_damage_tracking(&mut self) {
         match self.damage {
             None if self.overlaid => self.damage = self.create_damage().ok(),
@@ -137,8 +137,8 @@ impl WindowTracker {
         Ok(damage)
     }
 
-    /// Whether captured windows of the same program cover the window, as of the last [`WindowTracker::poll_area`]. The first
-    /// call after each `poll_area` takes several X round trips.
+    /// Whether captured windows of the same program cover the window, as of the last [`WindowTracker::poll_area`]. The
+    /// first call after each `poll_area` takes several X round trips.
     pub(crate) fn is_overlaid(&mut self) -> bool {
         if std::mem::take(&mut self.restacked) {
             self.overlaid = self.overlap().is_some_and(|(_, overlap)| overlap.own);
@@ -237,8 +237,8 @@ impl WindowTracker {
     }
 }
 
-/// Whether the title or class of a window or of its ancestors contains `title`, ignoring case. Queries the X server, which
-/// takes some milliseconds.
+/// Whether the title or class of a window or of its ancestors contains `title`, ignoring case. Queries the X server,
+/// which takes some milliseconds.
 pub(crate) fn has_title(window: &XWindow, title: &str) -> bool {
     let title = title.to_lowercase();
     titles(window)

@@ -119,7 +119,8 @@ impl Card {
         Ok(card)
     }
 
-    /// All connectors, in the state known to the kernel. With `probe`, their displays are queried, which takes milliseconds.
+    /// All connectors, in the state known to the kernel. With `probe`, their displays are queried, which takes
+    /// milliseconds.
     pub(crate) fn connectors(&self, probe: bool) -> io::Result<Vec<connector::Info>> {
         let resources = self.resource_handles()?;
         let mut all = Vec::new();

@@ -243,8 +243,8 @@ impl Display {
         self.compose(Some(frame));
     }
 
-    /// Displays the first rows of a picture of the displayed size, which were painted into `bytes`; the rows below belong to
-    /// the previous picture. Requires [`Update::Front`].
+    /// Displays the first rows of a picture of the displayed size, which were painted into `bytes`; the rows below
+    /// belong to the previous picture. Requires [`Update::Front`].
     pub(crate) fn rows(&mut self, bytes: Vec<u8>, size: Size, painted: &Range<u32>) {
         self.scene.put_picture(bytes, size, painted);
         self.refresh();

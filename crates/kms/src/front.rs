@@ -1,8 +1,8 @@
 //! Front-buffer drawing: rows are written into the displayed buffer, without a flip.
 //!
-//! Most drivers read the buffer at each refresh. Others display a copy of it (virtual machines, USB, panels that refresh
-//! themselves) and need a request that specifies the changed rows. The request may wait for the refresh, so the event thread
-//! makes it without holding the display's lock.
+//! Most drivers read the buffer at each refresh. Others display a copy of it (virtual machines, USB, panels that
+//! refresh themselves) and need a request that specifies the changed rows. The request may wait for the refresh, so the
+//! event thread makes it without holding the display's lock.
 //!
 //! Spec: `DRM_IOCTL_MODE_DIRTYFB` (the kernel's `include/uapi/drm/drm_mode.h`).
 

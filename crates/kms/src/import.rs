@@ -114,7 +114,8 @@ fn get_handles(card: &Card, picture: &DmaBufPicture, handles: &mut Handles) -> i
     Ok(())
 }
 
-/// Closes each handle once, because the kernel returns the same handle for the same dma-buf and does not count requests.
+/// Closes each handle once, because the kernel returns the same handle for the same dma-buf and does not count
+/// requests.
 fn close(card: &Card, handles: &Handles) {
     for (number, handle) in handles.iter().enumerate() {
         if let Some(handle) = handle.filter(|it| !handles[..number].contains(&Some(*it))) {

@@ -55,8 +55,8 @@ pub struct KmsConfig {
     pub refresh: Option<f64>,
 }
 
-/// Takes the console and a display. `guard` is the command that runs [`guard::run`], so that the console is restored if this
-/// process is killed.
+/// Takes the console and a display. `guard` is the command that runs [`guard::run`], so that the console is restored if
+/// this process is killed.
 ///
 /// # Errors
 /// [`PresentError`] in one line if there is no card, no display or no console, or if another session uses the display.

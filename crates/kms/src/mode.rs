@@ -12,7 +12,8 @@ pub(crate) struct ModeDescription {
     pub(crate) millihertz: u32,
     /// Whether the display prefers this mode. The preferred mode usually has the native resolution.
     pub(crate) preferred: bool,
-    /// Whether half of the rows are drawn in each refresh. This is unsuitable for a stream, whose pictures are complete.
+    /// Whether half of the rows are drawn in each refresh. This is unsuitable for a stream, whose pictures are
+    /// complete.
     pub(crate) interlaced: bool,
 }
 

@@ -281,8 +281,8 @@ impl Output {
         set(request, atomic.plane, &atomic.of_plane, &values)
     }
 
-    /// Flips to a buffer without waiting. The kernel reports the flip with an event. `damage` is the difference between this
-    /// buffer and the previous one.
+    /// Flips to a buffer without waiting. The kernel reports the flip with an event. `damage` is the difference between
+    /// this buffer and the previous one.
     pub(crate) fn flip(
         &mut self,
         framebuffer: framebuffer::Handle,
@@ -349,8 +349,8 @@ impl Output {
         before != FlipKind::Synchronised
     }
 
-    /// Displays the pointer's shape on the cursor plane. Returns `false` if that is impossible, so that the pointer must be
-    /// drawn into the picture.
+    /// Displays the pointer's shape on the cursor plane. Returns `false` if that is impossible, so that the pointer
+    /// must be drawn into the picture.
     pub(crate) fn cursor_shape(&mut self, shape: &CursorShape) -> bool {
         let Some(cursor) = &mut self.cursor else {
             return false;

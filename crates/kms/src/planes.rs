@@ -1,7 +1,7 @@
 //! The choice of a plane for a decoded picture.
 //!
-//! It does no I/O. A plane lists its formats, and the modifiers of each format in the property `IN_FORMATS`. Only the driver
-//! knows whether a plane can scale and place a picture, so the planes are tried one after the other.
+//! It does no I/O. A plane lists its formats, and the modifiers of each format in the property `IN_FORMATS`. Only the
+//! driver knows whether a plane can scale and place a picture, so the planes are tried one after the other.
 //!
 //! Spec: `struct drm_format_modifier_blob` (the kernel's `include/uapi/drm/drm_mode.h`).
 

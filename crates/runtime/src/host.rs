@@ -209,8 +209,8 @@ struct Shared {
     injected: Mutex<Option<AppliedInput>>,
     /// A new bitrate limit set by the application, in bit/s; 0 after the media thread has read the limit.
     bitrate_limit: AtomicU64,
-    /// A new GOP size set by the application; 0: key frames only on request; [`UNCHANGED`] after the media thread has read
-    /// it.
+    /// A new GOP size set by the application; 0: key frames only on request; [`UNCHANGED`] after the media thread has
+    /// read it.
     key_frame_interval: AtomicU64,
     /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions. The threads of
     /// secondary renditions must not lock the sessions themselves: they have no real-time priority, and the player's

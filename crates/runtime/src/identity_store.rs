@@ -31,8 +31,8 @@ impl KeyOwner {
     }
 }
 
-/// The identity of `role` in the folder `dir` (see [`crate::store::config_dir`]). It is created and stored with mode 0600 on
-/// the first call.
+/// The identity of `role` in the folder `dir` (see [`crate::store::config_dir`]). It is created and stored with mode
+/// 0600 on the first call.
 ///
 /// # Errors
 /// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds no key (the file is

@@ -1,6 +1,7 @@
 //! This machine's name, which is the default name of its host and client.
 
-/// The maximum length of a device name in the protocol, in bytes: a DNS label (RFC 1035 section 2.3.4: 63 octets) plus one.
+/// The maximum length of a device name in the protocol, in bytes: a DNS label (RFC 1035 section 2.3.4: 63 octets) plus
+/// one.
 pub const LONGEST_NAME: usize = 64;
 
 /// The name of a machine without a host name.

@@ -1,4 +1,5 @@
-//! Writes the samples of [`scheduling_latency`](crate::scheduling_latency) into files of a folder, in a background thread.
+//! Writes the samples of [`scheduling_latency`](crate::scheduling_latency) into files of a folder, in a background
+//! thread.
 
 mod file;
 

@@ -7,8 +7,8 @@
 //! finds its ring full is lost and counted. While recording is off, a site costs a comparison. While it is on, a
 //! wake-up by another thread costs two clock reads, one before and one after it, and a few atomic operations.
 //!
-//! Waits that end with an external event (a datagram, a picture, a sound device's request) are not covered, because the time
-//! of the event is unknown.
+//! Waits that end with an external event (a datagram, a picture, a sound device's request) are not covered, because the
+//! time of the event is unknown.
 
 mod ring;
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use openuvr_proto::control::identity::NoRandomness;
 
-/// The default configuration folder, with keys and trust: `$XDG_CONFIG_HOME/openuvr`, or otherwise `~/.config/openuvr` (XDG
-/// Base Directory Specification 0.8: a relative path in the variable counts as unset).
+/// The default configuration folder, with keys and trust: `$XDG_CONFIG_HOME/openuvr`, or otherwise `~/.config/openuvr`
+/// (XDG Base Directory Specification 0.8: a relative path in the variable counts as unset).
 ///
 /// # Errors
 /// [`StoreError::NoHome`] if neither `XDG_CONFIG_HOME` nor `HOME` is set to an absolute path.
@@ -234,8 +234,8 @@ pub const MAX_FILE: u64 = 1 << 20;
 /// Reads a file of keys or trust; `None` if it does not exist.
 ///
 /// # Errors
-/// The errors of [`read_text`], and [`StoreError::Writable`] or [`StoreError::Foreign`] if others may change the file or its
-/// folder.
+/// The errors of [`read_text`], and [`StoreError::Writable`] or [`StoreError::Foreign`] if others may change the file
+/// or its folder.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
     if let Some(folder) = path.parent()
         && let Ok(meta) = fs::metadata(folder)
@@ -263,8 +263,8 @@ pub fn read_text(path: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Opens a regular file, or `/dev/null`. Other files are refused, because a pipe may block the reader and reading a device
-/// may never end.
+/// Opens a regular file, or `/dev/null`. Other files are refused, because a pipe may block the reader and reading a
+/// device may never end.
 fn open(path: &Path) -> Result<Option<(File, Metadata)>, StoreError> {
     let mut options = OpenOptions::new();
     // Opening a pipe without a writer would block.

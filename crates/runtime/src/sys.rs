@@ -59,7 +59,8 @@ pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
     let param = libc::sched_param {
         sched_priority: i32::from(priority),
     };
-    // SAFETY: `param` is readable; 0 is the calling thread. The system call is used because musl's function always fails.
+    // SAFETY: `param` is readable; 0 is the calling thread. The system call is used because musl's function always
+    // fails.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
@@ -107,8 +108,8 @@ pub(crate) struct LockedStack {
     len: usize,
 }
 
-/// Locks the pages of the calling thread's stack once they are touched (mlock2(2), `MLOCK_ONFAULT`). Untouched pages take no
-/// memory but count towards RLIMIT_MEMLOCK.
+/// Locks the pages of the calling thread's stack once they are touched (mlock2(2), `MLOCK_ONFAULT`). Untouched pages
+/// take no memory but count towards RLIMIT_MEMLOCK.
 pub(crate) fn lock_stack() -> io::Result<LockedStack> {
     let mut attributes = MaybeUninit::uninit();
     let (mut start, mut len) = (std::ptr::null_mut(), 0);

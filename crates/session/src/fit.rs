@@ -1,5 +1,5 @@
-//! `--fit` of `openuvr host` and `openuvr run`: sets the display to the size of the player's window, or to the mode that the
-//! player's user has selected.
+//! `--fit` of `openuvr host` and `openuvr run`: sets the display to the size of the player's window, or to the mode
+//! that the player's user has selected.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// MB for it.
 const MAX_SIZE: Size = Size::new(3840, 2160);
 
-/// The maximum size of a virtual display with selected modes, including portrait ones. Most decoders of H.264 support no
-/// larger size. The server allocates 67 MB.
+/// The maximum size of a virtual display with selected modes, including portrait ones. Most decoders of H.264 support
+/// no larger size. The server allocates 67 MB.
 const MAX_MODE: Size = Size::new(4096, 4096);
 
 /// The maximum size with which a virtual display of `size` must be started, so that it can grow later. `modes` states

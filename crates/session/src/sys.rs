@@ -9,8 +9,8 @@ use std::{fs, io};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Makes the kernel send SIGTERM to the child when the thread that starts it ends, for any reason. Start children on the
-/// main thread.
+/// Makes the kernel send SIGTERM to the child when the thread that starts it ends, for any reason. Start children on
+/// the main thread.
 pub(crate) fn die_with_parent(command: &mut Command) {
     // SAFETY: the closure only makes one system call (prctl), which is async-signal-safe; it allocates
     // nothing and takes no lock.
@@ -31,8 +31,9 @@ pub(crate) fn set_xauthority(file: &Path) {
     unsafe { std::env::set_var("XAUTHORITY", file) };
 }
 
-/// Keeps future child processes from inheriting file descriptors that this process has inherited, except the standard ones.
-/// Descriptors that this process opens later are not inherited in any case (the standard library opens with `O_CLOEXEC`).
+/// Keeps future child processes from inheriting file descriptors that this process has inherited, except the standard
+/// ones. Descriptors that this process opens later are not inherited in any case (the standard library opens with
+/// `O_CLOEXEC`).
 pub(crate) fn close_inherited_on_exec() {
     for entry in fs::read_dir("/proc/self/fd")
         .into_iter()

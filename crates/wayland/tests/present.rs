@@ -1,4 +1,5 @@
-//! The client's window in a real Wayland compositor: pictures that are read back from its screen, and events of its devices.
+//! The client's window in a real Wayland compositor: pictures that are read back from its screen, and events of its
+//! devices.
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 mod devices;

@@ -29,8 +29,8 @@ impl DisplayReporter {
         }
     }
 
-    /// Reports the refresh times, on the monotonic clock, unless the last report is recent. Returns whether a report was
-    /// sent.
+    /// Reports the refresh times, on the monotonic clock, unless the last report is recent. Returns whether a report
+    /// was sent.
     pub(super) fn refresh(
         &mut self,
         client: &ClientRuntime,

@@ -58,8 +58,8 @@ impl Gateways {
         record::open(subcommand, config, scheduler, sound)
     }
 
-    /// Opens the gateways of `host`, with `recorder`. `sound` is whether the host may have sound; `desk` starts applications
-    /// for Moonlight clients.
+    /// Opens the gateways of `host`, with `recorder`. `sound` is whether the host may have sound; `desk` starts
+    /// applications for Moonlight clients.
     ///
     /// # Errors
     /// Returns an error with a one-line message if a gateway cannot be opened.

@@ -45,8 +45,8 @@ impl DisplayEndpoints {
     /// Opens the endpoints of the configured source. `own` is the Wayland display that this host has started.
     ///
     /// # Errors
-    /// Returns an error with a one-line message if a display cannot be reached or lacks a required feature, or if a source
-    /// cannot be opened.
+    /// Returns an error with a one-line message if a display cannot be reached or lacks a required feature, or if a
+    /// source cannot be opened.
     pub(super) fn open(
         config: &HostConfig,
         own: Option<&WaylandDisplay>,

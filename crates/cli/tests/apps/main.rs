@@ -1,5 +1,5 @@
-//! Third-party programs, one after the other, through screen capture and through the hook. The client must show each program
-//! as the host does, and the client's input must arrive.
+//! Third-party programs, one after the other, through screen capture and through the hook. The client must show each
+//! program as the host does, and the client's input must arrive.
 //!
 //! This is a separate tier, because it needs many packages and much time: `./dev test-apps [PROGRAM...]`.
 

@@ -8,8 +8,8 @@ use openuvr_proto::units::Size;
 
 use crate::support::Shot;
 
-/// Correlation of the brightness of two pictures of the same size: 1 for equal pictures, about 0 for unrelated ones, even if
-/// both are dark.
+/// Correlation of the brightness of two pictures of the same size: 1 for equal pictures, about 0 for unrelated ones,
+/// even if both are dark.
 pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
     assert_eq!(one.size, other.size, "pictures of different sizes");
     let luma = |shot: &Shot| -> Vec<f64> {

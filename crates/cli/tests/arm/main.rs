@@ -141,8 +141,9 @@ impl Writer {
 /// pointer itself, and the pointer's shape arrives separately from the pictures.
 const POINTER: usize = 32;
 
-/// Compares two pictures of the same size outside the square of [`POINTER`]. Describes the number of different pixels, the
-/// largest difference of a colour value, and the rectangle of the different pixels. `None` if the pictures are equal.
+/// Compares two pictures of the same size outside the square of [`POINTER`]. Describes the number of different pixels,
+/// the largest difference of a colour value, and the rectangle of the different pixels. `None` if the pictures are
+/// equal.
 fn difference(one: &Shot, other: &Shot) -> Option<String> {
     let (width, height) = (one.size.width as usize, one.size.height as usize);
     let pairs = one.pixels.iter().zip(&other.pixels);

@@ -121,8 +121,8 @@ fn start_paper(folder: &Folder, flags: &[&str]) -> Option<(Program, String, Stri
     Some((host, format!("127.0.0.1:{port}"), pin, display))
 }
 
-/// The program in the OpenUVR paper submits no pictures, so a thread of the library polls its pixel buffer. Each picture
-/// shows its number, so that the client can check order and content.
+/// The program in the OpenUVR paper submits no pictures, so a thread of the library polls its pixel buffer. Each
+/// picture shows its number, so that the client can check order and content.
 #[test]
 fn fig_9a_streams_600_pictures_as_printed() {
     const PICTURES: u32 = 600;
@@ -147,8 +147,8 @@ fn fig_9a_streams_600_pictures_as_printed() {
     };
     assert_eq!(pictures, PICTURES);
     assert!(last >= PICTURES, "each picture has another number: {line}");
-    // A picture is torn if both copies are made while the program is interrupted between two rows. This is rare, but more
-    // frequent on a busy machine: 43 of 600 while two compilers ran.
+    // A picture is torn if both copies are made while the program is interrupted between two rows. This is rare, but
+    // more frequent on a busy machine: 43 of 600 while two compilers ran.
     assert!(torn <= PICTURES / 4, "{line}");
     host.line("the library polls its pixel buffer");
     stop_by_stdin(host);

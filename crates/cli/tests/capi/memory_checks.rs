@@ -1,5 +1,5 @@
-//! The example programs under valgrind's memcheck, and with the address and thread sanitizers on the program's side of the
-//! API.
+//! The example programs under valgrind's memcheck, and with the address and thread sanitizers on the program's side of
+//! the API.
 
 use std::process::Command;
 use std::time::Duration;

@@ -20,7 +20,8 @@ const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!;
     pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
     trap 'kill $gears $player; exit 0' TERM; wait $gears";
 
-/// Length of the tone in seconds: longer than the longest wait of a test, [`support::TIMEOUT`](crate::support::TIMEOUT).
+/// Length of the tone in seconds: longer than the longest wait of a test,
+/// [`support::TIMEOUT`](crate::support::TIMEOUT).
 const LENGTH: usize = 150;
 
 struct Rig {

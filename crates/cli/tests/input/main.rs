@@ -1,5 +1,5 @@
-//! Input through the whole program: simulated input at the client's display, an application on the host's display, and the
-//! program between them as a user starts it.
+//! Input through the whole program: simulated input at the client's display, an application on the host's display, and
+//! the program between them as a user starts it.
 
 mod app;
 mod clipboard;

@@ -56,8 +56,8 @@ impl Moved {
         (across - self.start.0, down - self.start.1)
     }
 
-    /// Waits until the mouse has moved by `across` counts in all. Rounding in the sensor's data may change the result by two
-    /// counts.
+    /// Waits until the mouse has moved by `across` counts in all. Rounding in the sensor's data may change the result
+    /// by two counts.
     fn wait_for(&mut self, across: i64) {
         let there = poll_until(|| (self.counts().0 - across).abs() <= 2);
         let counts = self.counts();

@@ -127,8 +127,8 @@ fn instance(entry: &ash::Entry) -> ash::Instance {
     unsafe { entry.create_instance(&info, None) }.expect("an instance")
 }
 
-// In the functions below, every handle was created by this application and is destroyed once, when the device is idle, as
-// Vulkan requires.
+// In the functions below, every handle was created by this application and is destroyed once, when the device is idle,
+// as Vulkan requires.
 impl Gpu {
     pub(crate) fn open(screen: &AppWindow) -> Gpu {
         let entry = load_entry();

@@ -1,5 +1,5 @@
-//! The whole program with real components: hosts and clients as a user starts them, displays, encoders, decoders, sockets
-//! and links. The tests check counts, order and content, but never durations.
+//! The whole program with real components: hosts and clients as a user starts them, displays, encoders, decoders,
+//! sockets and links. The tests check counts, order and content, but never durations.
 
 #[path = "../support/mod.rs"]
 mod support;

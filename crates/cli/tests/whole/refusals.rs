@@ -46,8 +46,8 @@ fn a_wrong_pin_is_reported_and_tries_are_limited() {
     // The host reports the wrong PIN with the client's address.
     let report = host.program.line("a wrong PIN came from 127.0.0.1:");
     assert_contains(&report, &["2 tries left"]);
-    // Each wrong try extends the wait before the next try. A try that comes too early gets an error, and the third wrong try
-    // is the last.
+    // Each wrong try extends the wait before the next try. A try that comes too early gets an error, and the third
+    // wrong try is the last.
     let mut wrong = 1;
     eventually("the last try", || {
         let text = host

@@ -1,5 +1,5 @@
-//! Failures at run time: a process dies, a cable is cut, a window changes or closes, a display ends. The program recovers
-//! automatically where this is possible; otherwise it ends with one line.
+//! Failures at run time: a process dies, a cable is cut, a window changes or closes, a display ends. The program
+//! recovers automatically where this is possible; otherwise it ends with one line.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! `openuvr bench` and `openuvr portal` execute other programs, which are found next to this one or otherwise on `$PATH`.
+//! `openuvr bench` and `openuvr portal` execute other programs, which are found next to this one or otherwise on
+//! `$PATH`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

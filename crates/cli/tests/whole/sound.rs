@@ -186,8 +186,8 @@ fn sound_of_pipewire_is_heard() {
     let host = Host::with_sound(&server.address, &["client"], &args);
     let client = Listener::join(&host, "client", &host.address(), &[]);
     let _player = Player::start(&server.address, "usual", PITCH);
-    // The amount of loss is checked with PulseAudio, because PipeWire's threads have no real-time priority here and skip
-    // late data.
+    // The amount of loss is checked with PulseAudio, because PipeWire's threads have no real-time priority here and
+    // skip late data.
     client.wait_for_tone(PITCH, LEVEL, 20);
     assert_eq!(tenths_at(&samples(&client.recording), OTHER, LEVEL), 0);
 }

@@ -1,4 +1,5 @@
-//! The C interface between wlcs 1.5 and a display: `display_server.h`, `pointer.h` and `touch.h` of Debian's package wlcs.
+//! The C interface between wlcs 1.5 and a display: `display_server.h`, `pointer.h` and `touch.h` of Debian's package
+//! wlcs.
 //!
 //! The suite calls these functions from one thread. A panic ends the process, and with it the suite.
 

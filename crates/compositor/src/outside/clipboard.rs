@@ -1,5 +1,5 @@
-//! The clipboard of the display, for the host's clipboard thread. This thread reads from and writes to applications, which
-//! may be slow, dead or hostile; the compositor only passes descriptors on.
+//! The clipboard of the display, for the host's clipboard thread. This thread reads from and writes to applications,
+//! which may be slow, dead or hostile; the compositor only passes descriptors on.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -25,8 +25,8 @@ pub use size::DisplayResizer;
 
 use crate::pictures::Exchange;
 
-/// The maximum number of commands that wait for the compositor (guess: several times the events of a fast mouse in a tenth
-/// of a second).
+/// The maximum number of commands that wait for the compositor (guess: several times the events of a fast mouse in a
+/// tenth of a second).
 pub(crate) const COMMANDS: usize = 1024;
 
 /// A command to the compositor's thread.

@@ -105,8 +105,8 @@ impl Mapping {
         (limited(u, size.0), limited(v, size.1))
     }
 
-    /// The smallest rectangle on the display that contains a rectangle of the buffer (left, upper, right and lower edge in
-    /// buffer pixels). For a rotated or flipped buffer, it is the whole rectangle of the element.
+    /// The smallest rectangle on the display that contains a rectangle of the buffer (left, upper, right and lower edge
+    /// in buffer pixels). For a rotated or flipped buffer, it is the whole rectangle of the element.
     pub(crate) fn shown(&self, (left, top, right, bottom): (f64, f64, f64, f64)) -> Rectangle {
         if self.orientation != Orientation::default() {
             return self.place;

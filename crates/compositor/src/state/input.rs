@@ -132,8 +132,8 @@ impl State {
         self.apply_constraint();
     }
 
-    /// The position that the pointer reaches on its way from `from` to `to`. It must not leave the surface or region that
-    /// confines it.
+    /// The position that the pointer reaches on its way from `from` to `to`. It must not leave the surface or region
+    /// that confines it.
     fn confined(&self, from: Point<f64, Logical>, to: Point<f64, Logical>) -> Point<f64, Logical> {
         let Some(shown) = scene::under(&self.scene, from) else {
             return to;

@@ -96,7 +96,8 @@ impl State {
             let count = rustix::io::read(ready, &mut part).unwrap_or(0);
             let part = part.get(..count).unwrap_or_default();
             if count > 0 && !part.contains(&b'\n') {
-                // The server writes the number and the line end separately, and fails if the reader is closed in between.
+                // The server writes the number and the line end separately, and fails if the reader is closed in
+                // between.
                 return Ok(PostAction::Continue);
             }
             match count {
@@ -129,8 +130,8 @@ impl State {
         self.arrange();
     }
 
-    /// Handles the end of the server, or a server that cannot be managed: its windows are removed, and the next application
-    /// starts another server.
+    /// Handles the end of the server, or a server that cannot be managed: its windows are removed, and the next
+    /// application starts another server.
     pub(crate) fn end_x11(&mut self, why: &str) {
         let Some(mut x11) = self.x11.take() else {
             return;

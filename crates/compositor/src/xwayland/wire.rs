@@ -1,8 +1,8 @@
 //! The messages between the compositor and the X11 window manager. The compositor never waits for the window manager:
 //! an X11 application that grabs the server, or a stopped server, delays only the window manager.
 //!
-//! The compositor leaves its newest requests on a [`Board`], where newer ones replace older ones; the window manager sends
-//! [`Report`]s through a bounded queue.
+//! The compositor leaves its newest requests on a [`Board`], where newer ones replace older ones; the window manager
+//! sends [`Report`]s through a bounded queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -14,8 +14,8 @@ use smithay::utils::{Logical, Rectangle, Size};
 /// The identifier of an X11 window.
 pub(crate) type WindowId = u32;
 
-/// The maximum number of concurrent transfers of copied data in each direction. Additional transfers get nothing (guess: far
-/// more than applications request).
+/// The maximum number of concurrent transfers of copied data in each direction. Additional transfers get nothing
+/// (guess: far more than applications request).
 pub(crate) const MAX_TRANSFERS: usize = 16;
 
 /// The maximum number of reports that wait for the compositor.

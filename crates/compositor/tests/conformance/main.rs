@@ -1,5 +1,5 @@
-//! `./dev test-wlcs`: the Wayland conformance suite wlcs on the display. Known failures are listed with their reasons in
-//! `failures.txt`.
+//! `./dev test-wlcs`: the Wayland conformance suite wlcs on the display. Known failures are listed with their reasons
+//! in `failures.txt`.
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,8 +11,8 @@ const MAX_ENTRIES: usize = 64;
 const ATTEMPTS: u32 = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// A map from handles to attributes. It waits for its mutex only for a limited time: in a forked child, the mutex may be
-/// held by a thread that does not exist there.
+/// A map from handles to attributes. It waits for its mutex only for a limited time: in a forked child, the mutex may
+/// be held by a thread that does not exist there.
 pub(super) struct HandleMap<K, V>(Mutex<Vec<(K, V)>>);
 
 impl<K: PartialEq, V: Clone> HandleMap<K, V> {

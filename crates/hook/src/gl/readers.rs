@@ -221,8 +221,8 @@ impl Reader {
         self.open_attempted.swap(true, Ordering::Relaxed)
     }
 
-    /// Ends the reader. If another thread swaps at this moment, that thread ends it. `current` is the current context of
-    /// this thread.
+    /// Ends the reader. If another thread swaps at this moment, that thread ends it. `current` is the current context
+    /// of this thread.
     fn end(reader: Arc<Reader>, current: Option<Context>) {
         if let Some(reader) = Arc::into_inner(reader)
             && let Some(read_back) = lock(&reader.read_back).take()

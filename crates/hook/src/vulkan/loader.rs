@@ -1,6 +1,6 @@
-//! The interface between the Vulkan loader and a layer, as in the loader's header `vk_layer.h` (layer interface version 2 of
-//! 2017, which every later loader supports). `ash` covers only the application's interface. The intercepted functions are in
-//! [`super::entry`].
+//! The interface between the Vulkan loader and a layer, as in the loader's header `vk_layer.h` (layer interface version
+//! 2 of 2017, which every later loader supports). `ash` covers only the application's interface. The intercepted
+//! functions are in [`super::entry`].
 
 use std::ffi::{c_char, c_void};
 

@@ -1,9 +1,9 @@
 //! The text console, which is taken for graphics and later restored to its previous state.
 //!
-//! A client that was started on a text console uses that console. A client started elsewhere (a service, a remote shell)
-//! opens a free console, and switches back at the end. While the console is taken, the kernel draws no text on it, sends no
-//! keys to it, and requests permission before it switches to a different one. [`guard`] restores the console if the client
-//! is killed.
+//! A client that was started on a text console uses that console. A client started elsewhere (a service, a remote
+//! shell) opens a free console, and switches back at the end. While the console is taken, the kernel draws no text on
+//! it, sends no keys to it, and requests permission before it switches to a different one. [`guard`] restores the
+//! console if the client is killed.
 
 pub mod guard;
 mod sys;
@@ -49,8 +49,8 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Takes the console. `guard` starts the process that restores it if this one is killed. Returns `None` on a machine
-    /// without consoles.
+    /// Takes the console. `guard` starts the process that restores it if this one is killed. Returns `None` on a
+    /// machine without consoles.
     pub(crate) fn take(guard: Option<Command>) -> Result<Option<Console>, KmsError> {
         let Some((tty, number, back)) = open()? else {
             return Ok(None);

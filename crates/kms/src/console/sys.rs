@@ -54,8 +54,8 @@ fn set(tty: impl AsFd, request: c_ulong, value: c_int) -> Result<()> {
 }
 
 fn query<T>(tty: impl AsFd, request: c_ulong, value: &mut T) -> Result<()> {
-    // SAFETY: each request that is passed here reads or writes one value of the type that its caller passes, as declared in
-    // the kernel's headers; `value` outlives the call.
+    // SAFETY: each request that is passed here reads or writes one value of the type that its caller passes, as
+    // declared in the kernel's headers; `value` outlives the call.
     let answer =
         unsafe { libc::ioctl(tty.as_fd().as_raw_fd(), request, std::ptr::from_mut(value)) };
     if answer < 0 {

@@ -125,8 +125,8 @@ pub(super) fn console_of(modifiers: u8, code: u16) -> Option<u32> {
     (modifiers & held == held).then_some(number)
 }
 
-/// A keyboard without a layout, for a machine without libxkbcommon: its keys are sent by position, and it has the modifiers
-/// of the shortcuts.
+/// A keyboard without a layout, for a machine without libxkbcommon: its keys are sent by position, and it has the
+/// modifiers of the shortcuts.
 pub(super) fn without_layout() -> XkbKeyboard {
     let mut map = Keymap {
         types: vec![KeyType::default()],

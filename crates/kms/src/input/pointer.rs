@@ -1,7 +1,7 @@
 //! Converts reports of a pointing device to motions, buttons and wheel turns, without I/O.
 //!
-//! Limitations: motion is sent unaccelerated, one pixel for each step. A touch pad moves the pointer with one finger and has
-//! no gestures. On a touch screen, the first finger is the pointer with its left button.
+//! Limitations: motion is sent unaccelerated, one pixel for each step. A touch pad moves the pointer with one finger
+//! and has no gestures. On a touch screen, the first finger is the pointer with its left button.
 
 use openuvr_media::input_event::Event;
 use openuvr_proto::input::event::{Button, EV_ABS, EV_KEY, EV_REL, InputEvent};

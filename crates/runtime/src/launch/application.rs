@@ -64,7 +64,8 @@ impl Application {
     /// treat a second signal as urgent. When the first process has exited, the streaming process also gets the last
     /// signal that only the first process got.
     ///
-    /// A typed signal has reached this process group, so it is forwarded only to a streaming process in a different group.
+    /// A typed signal has reached this process group, so it is forwarded only to a streaming process in a different
+    /// group.
     pub fn forward_signals(&mut self, signals: &[ForwardedSignal], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let other = streaming.filter(|streaming| Some(*streaming) != started);

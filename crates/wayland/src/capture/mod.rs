@@ -73,11 +73,12 @@ pub struct WaylandCapture {
     retry_at: Option<Instant>,
 }
 
-/// Connects to the display and starts to capture the output. The first call of [`Capture::next`]
-/// returns the current picture.
+/// Connects to the display and starts to capture the output. The first call of [`Capture::next`] returns the current
+/// picture.
 ///
 /// # Errors
-/// [`CaptureError`], in one line, if the display cannot be reached, lacks the protocols, or has no such output or window.
+/// [`CaptureError`], in one line, if the display cannot be reached, lacks the protocols, or has no such output or
+/// window.
 pub fn open(target: &Target) -> Result<WaylandCapture, CaptureError> {
     open_while(target, &mut || false)
 }

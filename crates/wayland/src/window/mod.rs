@@ -96,7 +96,8 @@ pub(crate) struct Scene {
     pub(crate) room: Option<Size>,
     /// Whether the window's size follows the size of the picture.
     pub(crate) following: bool,
-    /// Whether the compositor lets the program choose the size, because the window is not maximised, tiled or full screen.
+    /// Whether the compositor lets the program choose the size, because the window is not maximised, tiled or full
+    /// screen.
     pub(crate) free: bool,
     pub(crate) picture: Option<Size>,
     /// The host's pointer.

@@ -37,7 +37,8 @@ pub(crate) struct Reports {
 
 #[derive(Debug, Default)]
 struct Queues {
-    /// Numbers of released buffers. The list is bounded by the number of buffers, because a buffer is released once per use.
+    /// Numbers of released buffers. The list is bounded by the number of buffers, because a buffer is released once per
+    /// use.
     released: Vec<u32>,
     presented: VecDeque<Presented>,
 }

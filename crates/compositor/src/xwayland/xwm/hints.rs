@@ -74,8 +74,8 @@ fn is_dialog(atoms: &Atoms, types: &[Atom]) -> bool {
         .is_some_and(|of| dialogs.contains(of))
 }
 
-/// The limits in `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored, because a terminal fills the remaining space
-/// with a border.
+/// The limits in `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored, because a terminal fills the remaining
+/// space with a border.
 fn limits(hints: Option<&WmSizeHints>) -> Limits {
     let side = |pixels: i32, otherwise: i32| match pixels {
         1.. => pixels.min(MAX_SIDE),

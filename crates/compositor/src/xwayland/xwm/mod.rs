@@ -61,7 +61,8 @@ x11rb::atom_manager! {
     }
 }
 
-/// The window manager's thread. On drop it ends. The server must be killed first, because the thread may be waiting for it.
+/// The window manager's thread. On drop it ends. The server must be killed first, because the thread may be waiting for
+/// it.
 pub(crate) struct WindowManager {
     board: Arc<Board>,
     thread: Option<JoinHandle<()>>,

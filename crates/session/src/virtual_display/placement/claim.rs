@@ -28,7 +28,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Takes the ownership, if it is free. From then on, requests and notifications arrive as events of the root window.
+    /// Takes the ownership, if it is free. From then on, requests and notifications arrive as events of the root
+    /// window.
     ///
     /// # Errors
     /// Returns an error if another client has the ownership, or if the server does not answer.

@@ -26,7 +26,8 @@ pub(super) enum Kind {
         /// The main window, if WM_TRANSIENT_FOR names one. It need not exist.
         of: Option<Window>,
     },
-    /// A desktop, a panel, a menu or an invisible window. Its application positions it, and it does not receive the focus.
+    /// A desktop, a panel, a menu or an invisible window. Its application positions it, and it does not receive the
+    /// focus.
     Unmanaged,
 }
 

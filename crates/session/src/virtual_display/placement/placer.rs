@@ -436,8 +436,8 @@ impl WindowPlacer {
         self.placed.iter().find(|parent| parent.window == of)
     }
 
-    /// Raises a window, and above it the windows that belong to it. With a main window, also raises dialogs without a parent
-    /// window.
+    /// Raises a window, and above it the windows that belong to it. With a main window, also raises dialogs without a
+    /// parent window.
     fn raise(&self, window: Window) -> Result<(), ConnectionError> {
         let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
         self.conn.configure_window(window, &above)?;

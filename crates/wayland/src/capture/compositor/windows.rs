@@ -12,7 +12,8 @@ use wayland_protocols::ext::foreign_toplevel_list::v1::client::ext_foreign_tople
 
 use super::State;
 
-/// The maximum number of known windows (guess: far more than a desktop has). Nothing is stored about additional windows.
+/// The maximum number of known windows (guess: far more than a desktop has). Nothing is stored about additional
+/// windows.
 const MAX_WINDOWS: usize = 4096;
 
 /// The open windows, in the order in which they were listed.
