@@ -35,8 +35,8 @@ impl KeyOwner {
 /// 0600 on the first call.
 ///
 /// # Errors
-/// [`StoreError::Exposed`] if others may read the key, [`StoreError::Corrupt`] if the file holds no key (the file is
-/// not changed), or another [`StoreError`] if it cannot be read or written.
+/// [`StoreError::Exposed`] if others may read the key. [`StoreError::Corrupt`] if the file holds no key; the file is
+/// not changed. Another [`StoreError`] if the file cannot be read or written.
 pub fn load_or_create(dir: &Path, role: KeyOwner) -> Result<Identity, StoreError> {
     let path = dir.join(role.file());
     let lock = Lock::take(dir)?;

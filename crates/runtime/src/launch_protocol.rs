@@ -1,5 +1,5 @@
-//! The exchange between a launcher and the host in the application that it started: environment variables, the settings
-//! that the host receives once, and the reports that the host sends ([`LaunchReport`]).
+//! The protocol between a launcher and the host in the launched application: environment variables, the settings that
+//! the host receives once, and the host's reports ([`LaunchReport`]).
 //!
 //! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`. Launcher and host first send a
 //! [greeting](openuvr_ipc::hello). The protocol between host and client is in crate `proto`.

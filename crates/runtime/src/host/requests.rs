@@ -80,8 +80,8 @@ impl HostRuntime {
         self.shared.sessions().display()
     }
 
-    /// Announces the times at which the player's client should sample poses: the times at which the application reads
-    /// them, less the transmission time, which the caller subtracts. The client samples at these times if it supports
+    /// Announces the times at which the player's client should sample poses. The caller computes them: the times at
+    /// which the application reads poses, minus the transmission time. The client samples at these times if it supports
     /// that. This call is cheap: call it for each frame. Callable from any thread.
     pub fn pose_schedule(&self, schedule: RefreshTiming<Instant>) {
         let mut sessions = self.shared.sessions();
