@@ -75,7 +75,8 @@ impl From<&ClientConfig> for Options {
     }
 }
 
-/// Runs a client until Ctrl-C, until its time limit, until its window is closed, or until the host ends the session.
+/// Runs a client until Ctrl-C is pressed, its time limit is reached, its window is closed, or the host ends the
+/// session.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let effective = ClientConfig::from_matches(matches)?;
     if let Some(text) = effective.printed {
@@ -192,8 +193,8 @@ fn play(
         // The client is ending anyway.
         let _ = session.print_notice(notice);
     }
-    // The summary's number of frames without a record is ignored: the client does not know which of these frames the
-    // host has never sent.
+    // The summary's number of frames without a record is ignored, because the host may never have sent some of these
+    // frames.
     let (_, complete) = finish(session.recorder);
     if lost > 0 {
         eprintln!(

@@ -243,8 +243,8 @@ impl Clients {
         self.recorder.tick(now);
     }
 
-    /// Completes the files. For each client with frames that have no record, prints the number of these frames, unless
-    /// the records may have been lost.
+    /// Completes the files. Unless records may have been lost, prints for each client the number of frames without a
+    /// record.
     ///
     /// # Errors
     /// Returns an error if a file is incomplete.
@@ -260,7 +260,7 @@ impl Clients {
     }
 }
 
-/// The clients with frames that have no record, and the numbers of these frames; none if records may have been lost.
+/// For each client, the number of frames without a record, if there are any. Empty if records may have been lost.
 fn unrecorded(summary: &Summary, lossy: bool) -> Vec<(&str, u64)> {
     let clients = summary.subscribers.iter().filter(|_| !lossy);
     let counted = clients.map(|client| (client.name.as_str(), client.unaccounted()));

@@ -144,8 +144,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     }
     // The ending host must no longer be discoverable.
     drop(announcer);
-    // Clients must not wait for the host to come back: an application that has ended does not return, nor does a
-    // portal's session.
+    // Clients must not reconnect, because neither an ended application nor a portal's session starts again.
     if app_display.is_over() || reporter().is_some() {
         host.source_ended();
     }

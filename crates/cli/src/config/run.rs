@@ -1,4 +1,4 @@
-//! Settings of `openuvr run`: those of a host, except for its source.
+//! Settings of `openuvr run`: the settings of a host, except for its source.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ pub(super) struct StereoOptions {
 }
 
 impl StereoOptions {
-    /// Whether stereo pictures are drawn by a thread of their own instead of being shown as they are decoded.
+    /// Whether a separate thread draws stereo pictures, instead of the media thread showing them as they are decoded.
     pub(super) fn draws(&self) -> bool {
         let reprojects = match self.reproject {
             Reproject::Auto => self.has_head,

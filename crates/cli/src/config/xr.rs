@@ -1,4 +1,4 @@
-//! Settings of `openuvr xr`: those of a host, except for its source and display.
+//! Settings of `openuvr xr`: the settings of a host, except for its source and display.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

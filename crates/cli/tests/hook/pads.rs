@@ -20,7 +20,7 @@ use crate::rig::{Run, build, hook};
 use crate::support::sensor::Sensor;
 use crate::support::{Display, Folder, PIN, Program, eventually, openuvr, port_of};
 
-/// A shell script that shows pictures, so that the host starts, and runs a program that reads pads.
+/// A shell script. It shows pictures, so that the host starts, and runs a program that reads pads.
 const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears; kill $reader";

@@ -23,8 +23,8 @@ const OWN_PROCESS_ONLY: [&str; 16] = [
 ];
 
 impl HostConfig {
-    /// The settings of a host inside an application's process. Those in [`OWN_PROCESS_ONLY`] and `also` are fixed to their
-    /// defaults.
+    /// The settings of a host inside an application's process. The settings in [`OWN_PROCESS_ONLY`] and `also` are
+    /// fixed to their defaults.
     pub(in crate::config) fn table_in_process(also: &[&str]) -> impl Iterator<Item = Setting> {
         let settings = HostConfig::table().into_iter();
         settings.map(|setting| match setting.key {
