@@ -409,7 +409,7 @@ impl Follower<'_> {
 }
 
 /// The window to which the host restricts input; `None` for no restriction. While no window has the requested title,
-/// this is an identifier that no window has, so that keys and clicks do not reach other windows.
+/// the result is an unused identifier, so that keys and clicks reach no window.
 fn input_window(window: Option<&XWindow>, scope: WindowScope) -> Option<u32> {
     let unknown = match scope {
         WindowScope::Transients => Some(x11rb::NONE),
