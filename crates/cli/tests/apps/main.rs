@@ -12,7 +12,7 @@ mod support;
 mod table;
 mod watch;
 #[path = "../input/xtest.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
+#[allow(dead_code, reason = "the tests of input use more of it")]
 mod xtest;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

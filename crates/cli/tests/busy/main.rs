@@ -13,7 +13,7 @@ mod support;
 mod input;
 mod load;
 #[path = "../../../runtime/tests/support/real_time_loops.rs"]
-#[allow(dead_code, reason = "others count the stops")]
+#[allow(dead_code, reason = "other tests count the stops")]
 mod real_time_loops;
 mod record;
 mod sound;

@@ -8,7 +8,7 @@
 
 mod loudness;
 #[path = "../apps/pictures.rs"]
-#[allow(dead_code, reason = "the programs' tests do more with it")]
+#[allow(dead_code, reason = "the programs' tests use more of it")]
 mod pictures;
 #[path = "../support/mod.rs"]
 mod support;

@@ -14,5 +14,5 @@ mod pads;
 mod rig;
 mod sound;
 #[path = "../input/xtest.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
+#[allow(dead_code, reason = "the tests of input use more of it")]
 mod xtest;

@@ -5,24 +5,24 @@
 //! `OPENUVR_MOONLIGHT_MINUTES`.
 
 #[path = "../input/app.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
+#[allow(dead_code, reason = "the tests of input use more of it")]
 mod app;
 mod client;
 #[path = "../games/loudness.rs"]
 mod loudness;
 mod openarena;
 #[path = "../apps/pictures.rs"]
-#[allow(dead_code, reason = "the programs' tests do more with it")]
+#[allow(dead_code, reason = "the programs' tests use more of it")]
 mod pictures;
 #[path = "../input/rig.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
+#[allow(dead_code, reason = "the tests of input use more of it")]
 mod rig;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../input/terminal.rs"]
 mod terminal;
 #[path = "../input/xtest.rs"]
-#[allow(dead_code, reason = "the tests of input do more with it")]
+#[allow(dead_code, reason = "the tests of input use more of it")]
 mod xtest;
 
 use std::process::Command;

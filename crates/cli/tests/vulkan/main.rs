@@ -6,7 +6,7 @@ mod app;
 mod support;
 #[allow(
     unsafe_code,
-    reason = "Vulkan and Xlib are called by a program of their own"
+    reason = "the application, a separate program, calls Vulkan and Xlib"
 )]
 mod sys;
 
