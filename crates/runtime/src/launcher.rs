@@ -39,7 +39,7 @@ pub struct Launcher {
     socket: OwnedFd,
     /// Whether the launcher's greeting has arrived.
     greeted: AtomicBool,
-    /// Number of lost reports that has not been reported to the launcher yet.
+    /// Number of lost reports, to be sent to the launcher.
     lost: AtomicU64,
     /// The socket path at which the launcher's gateways look for the host.
     gateway: Option<PathBuf>,

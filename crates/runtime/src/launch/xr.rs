@@ -1,7 +1,7 @@
 //! Starts an OpenXR application on OpenUVR's OpenXR runtime, and installs this runtime as the user's active one.
 //!
-//! The OpenXR loader reads the first existing manifest of these: the file that `XR_RUNTIME_JSON` names,
-//! `openxr/1/active_runtime.json` in the user's configuration folder, a system-wide file.
+//! The OpenXR loader reads one manifest: the file that `XR_RUNTIME_JSON` names, if this variable is set; otherwise
+//! `openxr/1/active_runtime.json` in the user's configuration folder, if it exists; otherwise a system-wide file.
 
 use std::ffi::OsString;
 use std::fs;
