@@ -382,7 +382,7 @@ enum Default {
     From(&'static str, fn(&Environment) -> Option<String>),
     /// No value. The text describes the effect.
     Unset(&'static str),
-    /// No value. For the positional argument; a role has at most one.
+    /// No value, because this is the positional argument. A role has at most one.
     Argument,
     /// No value if a flag or the file sets the first of these two settings but not the second; otherwise the inner
     /// default. The table lists both settings before this one.

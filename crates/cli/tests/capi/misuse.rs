@@ -1,4 +1,5 @@
-//! Misuse of the API, and programs that end without closing it.
+//! Misuse of the API, and special cases: a killed application, several hosts in one process, changes of contexts and
+//! windows.
 
 use std::os::unix::process::ExitStatusExt as _;
 

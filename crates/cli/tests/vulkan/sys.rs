@@ -381,8 +381,8 @@ impl Gpu {
 
     /// Forks a child that uses Vulkan and exits. Returns whether it exited as expected.
     pub(crate) fn fork(&self) -> bool {
-        // SAFETY: apart from the loader and the layers, which are under test, the child calls only functions that need
-        // no lock which another thread of the parent may hold. It exits without returning.
+        // SAFETY: apart from the loader and the layers, which are under test, the child calls only functions that take
+        // no lock that another thread of the parent may hold. It exits without returning.
         unsafe {
             match libc::fork() {
                 0 => {

@@ -1,5 +1,5 @@
 //! A network attacker sends many datagrams to host and client: garbage, and malformed, truncated, altered and replayed
-//! datagrams. In the meantime, an honest stream runs, some of whose datagrams are duplicated and reordered.
+//! datagrams. In the meantime, an honest stream runs; some of its datagrams are duplicated and reordered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
