@@ -31,7 +31,7 @@ use crate::window_tracker::{self, WindowTracker};
 use crate::windows::{SharedWindows, XWindow};
 
 /// How long the end of the process may wait for the session's threads (guess). They usually end within some tenths of a
-/// second, even during the start of the host, but never if another thread was stopped for which they wait.
+/// second, even during the start of the host. They never end if they wait for another thread that was stopped.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The interval at which window titles are compared with the requested title, because games set titles late (guess: an

@@ -266,7 +266,8 @@ pub(crate) fn titles(window: &XWindow) -> Vec<String> {
     titles
 }
 
-/// Maximum number of ancestors to query. Window managers and toolkits nest one to three windows.
+/// Maximum number of windows to query: the window and its ancestors. Window managers and toolkits nest one to three
+/// windows.
 const MAX_DEPTH: u8 = 4;
 
 fn query_titles(conn: &RustConnection, mut window: Window) -> Result<Vec<String>, ReplyError> {
