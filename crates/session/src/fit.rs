@@ -14,8 +14,8 @@ use openuvr_proto::units::Size;
 /// another client takes over within this time, its request replaces the pending return to the display's own size.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-/// The maximum size of a virtual display, which is as large as most screens (guess). The display's server allocates 33
-/// MB for it.
+/// The maximum size of a virtual display, which is at least as large as most screens (guess). The display's server
+/// allocates 33 MB for it.
 const MAX_SIZE: Size = Size::new(3840, 2160);
 
 /// The maximum size of a virtual display with selected modes, including portrait ones. Most decoders of H.264 support
