@@ -49,7 +49,7 @@ pub struct ConsoleInput {
 /// The state except for the devices.
 struct State {
     shared: Arc<Shared>,
-    /// Switches consoles, and the number of this client's console.
+    /// The switcher of consoles, and the number of this client's console.
     consoles: Option<(Switcher, u32)>,
     keyboard: KeyboardState,
     keys: KeyTranslator,
