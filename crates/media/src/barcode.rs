@@ -1,8 +1,7 @@
 //! A bar code in the picture with the frame number, the time of drawing and the number of inputs that the application
 //! has received. With it, latency can be measured from pixels alone.
 //!
-//! It is not designed to be read by a camera, because perspective and rotation are not corrected. Its contents are not
-//! confidential.
+//! It is not designed for cameras: perspective and rotation are not corrected. Its contents are not confidential.
 //!
 //! The code consists of 128 cells, black or white, in two rows at the top left. A cell's side is 1/80 of the picture's
 //! width: 16 pixels at 1280, one H.264 macroblock. A cell therefore costs a codec almost nothing, and survives coarse

@@ -24,7 +24,7 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::display;
 
-/// Number of blanks for the regression: at 60 Hz, those of six seconds, because every sixth blank is requested.
+/// Number of blanks for the regression: at 60 Hz, they span six seconds, because every sixth blank is requested.
 const MAX_BLANKS: usize = 64;
 
 /// Minimum number of blanks.

@@ -3,7 +3,7 @@
 //!
 //! A monitor gets only modes that it advertises: the mode of the requested size whose rate is nearest to the requested
 //! rate. An output without a monitor (Xvfb, the dummy driver) gets a new mode if none of its modes has the requested
-//! size and, if a rate is requested, this rate.
+//! size and rate. Without a requested rate, only the size counts.
 //!
 //! This module does not watch the display, because captures detect the new size themselves.
 
@@ -91,7 +91,7 @@ impl DisplaySize {
         self.own.size
     }
 
-    /// Makes the current setting the original one.
+    /// Makes the current setting the original setting, which is restored at the end.
     pub fn keep(&mut self) {
         if let Some(given) = self.given.take() {
             (self.own, self.made) = (given, false);
@@ -184,9 +184,8 @@ impl DisplaySize {
     }
 
     /// Returns a mode of `size`, and whether this call has added the mode to the output. If the output has several
-    /// modes of this size, the one whose rate is nearest to `rate` is chosen, or the one with the highest pixel clock
-    /// if there is no `rate`. An output without a monitor gets an added mode unless it has a mode with exactly this
-    /// rate.
+    /// modes of this size, the mode with the rate nearest to `rate` is chosen; without `rate`, the mode with the
+    /// highest pixel clock. An output without a monitor gets an added mode unless it has a mode with exactly this rate.
     fn mode_of(&self, size: Size, rate: Option<u16>) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;

@@ -99,9 +99,9 @@ pub trait AudioPlayback: Send {
     /// [`AudioError`] if the device is gone; open it again, or continue without sound.
     fn level(&mut self) -> Result<Level, AudioError>;
 
-    /// Appends samples (sample frames times [`CHANNELS`]). Returns at once; samples that can't be sent at once are sent by
-    /// later calls. All backends of this module buffer at least a second. After an underrun, playback starts as soon as
-    /// possible.
+    /// Appends samples (sample frames times [`CHANNELS`]). Does not block: later calls send the samples that the device
+    /// can't take yet. All backends of this module buffer at least a second. After an underrun, playback starts as soon
+    /// as possible.
     ///
     /// # Errors
     /// [`AudioError`] if the device is gone.

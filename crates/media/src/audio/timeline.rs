@@ -1,8 +1,9 @@
 //! Maps samples of a source to our clock, with silence for gaps. This module has no clock itself.
 //!
-//! A source that pauses (GamingAnywhere's "frame discontinuity problem", section 5.1.4 of its paper) must not make
-//! later sound early. Therefore, the elapsed time is filled with silence, and samples that arrive later for filled time
-//! are dropped. The number of samples then matches real time. Drift between the source's clock and ours is tracked.
+//! A source that pauses (GamingAnywhere's "frame discontinuity problem", section 5.1.4 of its paper) must not make the
+//! sound after the pause early. Therefore, the elapsed time is filled with silence, and samples that arrive later for
+//! filled time are dropped. The number of samples then matches real time. Drift between the source's clock and ours is
+//! tracked.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub(super) const SILENT: Duration = Duration::from_millis(50);
 /// value and chunks of 5 ms, the capture times of a source 100 ppm slower than our clock are half a millisecond early.
 const LATER: u32 = 1024;
 /// To track the source's clock, each chunk's earliness, divided by this number, is subtracted from the timeline. The
-/// number is smaller than `LATER`, because early chunks are closer to the true time than late ones.
+/// number is smaller than `LATER`, because early chunks are closer to the true time than late chunks.
 const EARLIER: u32 = 64;
 
 /// Scheduling jitter of a chunk (guess). For smaller deviations, samples are neither dropped nor inserted.
@@ -33,7 +34,7 @@ const AHEAD: Duration = Duration::from_millis(60);
 pub(super) struct Timeline {
     /// Capture time of the next sample.
     next: Instant,
-    /// Last arrival; `None` before the first.
+    /// Last arrival; `None` before the first arrival.
     arrived: Option<Instant>,
     /// Whether the source is silent. If so, the time up to now is filled with silence.
     silent: bool,

@@ -246,8 +246,8 @@ impl ClipWriter {
     }
 }
 
-/// The index of the picture, of `count` pictures, for frame `frame` (counted from 1). Pictures play forwards, then
-/// backwards, so that there is no cut.
+/// The index of the picture that frame `frame` (counted from 1) shows, in a clip of `count` pictures. Pictures play
+/// forwards, then backwards, so that there is no cut.
 #[must_use]
 pub fn picture_index(frame: u32, count: u32) -> u32 {
     let turn = 2 * u64::from(count.max(2) - 1);
@@ -292,7 +292,7 @@ impl Player {
         })
     }
 
-    /// Renders the frame that is due, if it is a new one.
+    /// Renders the due frame if it is new. Returns whether it is new.
     fn advance(&mut self) -> Result<bool, CaptureError> {
         let now = clock::now();
         let passed = now.since(self.begin).as_nanos() / u128::from(self.period);

@@ -69,7 +69,7 @@ impl Pace {
         self.interval = Pace::new(fps).interval;
     }
 
-    /// Records a frame that arrives at `now` and replaces a waiting one.
+    /// Records a frame that arrives at `now` and replaces a waiting frame.
     pub fn offer(&mut self, now: Instant) {
         self.held = Some(now);
         let before = self.newest;

@@ -86,9 +86,9 @@ struct State {
     /// The maximum requested frame rate.
     fps: f64,
     watched: bool,
-    /// When a picture was last requested.
+    /// The time of the last request for a picture.
     last_demand: Option<Instant>,
-    /// When the newest unsubmitted picture was finished, as far as known.
+    /// The time at which the newest unsubmitted picture was finished, if known.
     missed: Option<Instant>,
     /// Whether other windows cover the application's pictures.
     overlaid: bool,
@@ -131,7 +131,7 @@ pub struct StillTicket {
 /// Whether a picture should be read back now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameDemand {
-    /// It should.
+    /// The picture should be read back.
     Now,
     /// There is no viewer, and a recent picture exists for the next viewer.
     Unwatched,
@@ -197,8 +197,8 @@ impl Submitter {
         }
     }
 
-    /// A request for a picture that includes the covering windows; `None` unless other windows cover the application's
-    /// pictures, there is a viewer, and the rate limit allows a picture at `now`. Call this once per picture.
+    /// A request for a picture that includes the covering windows, if other windows cover the application's pictures,
+    /// there is a viewer, and the rate limit allows a picture at `now`. Otherwise `None`. Call this once per picture.
     #[must_use]
     pub fn wants_still(&self, now: Instant) -> Option<StillTicket> {
         let mut state = self.shared.state();
@@ -280,9 +280,9 @@ impl Submitter {
         state.watched && !state.closed
     }
 
-    /// Whether, as of `now`, there is a viewer of an application at rest whose current picture was never submitted. For
-    /// example, such a picture was finished without viewers or too soon after another, or could not be read back. If it
-    /// is available now, pass it to [`Submitter::submit_still`].
+    /// A request for the current picture, if there is a viewer at `now`, the application is at rest, and this picture
+    /// was never submitted. For example, it was finished without viewers or too soon after another picture, or could
+    /// not be read back. If the picture is available now, pass it to [`Submitter::submit_still`].
     #[must_use]
     pub fn missing_still(&self, now: Instant) -> Option<StillTicket> {
         let state = self.shared.state();
@@ -353,7 +353,7 @@ impl Drop for Submitter {
     }
 }
 
-/// The host's end.
+/// The host's side of a source.
 pub struct Submitted {
     size: Size,
     shared: Arc<Shared>,

@@ -1,8 +1,8 @@
 //! Converts packed pixels to NV12: ITU-T BT.709 (clause 3, `Kr` 0.2126, `Kb` 0.0722), limited range
 //! (luma 16–235, chroma 16–240), with chroma as the mean of 2×2 pixels.
 //!
-//! Odd sides are padded to even ones by repeating the last column and row, as 4:2:0 codecs require.
-//! The true size is in the decoder's crop rectangle or the stream's configuration.
+//! Odd sides are made even, as 4:2:0 codecs require, by repeating the last column and row. The true size is in the
+//! decoder's crop rectangle or the stream's configuration.
 
 use std::ops::Range;
 
@@ -17,9 +17,8 @@ use crate::damage::{Block, Damage};
 use crate::halves::halves;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// Blocks are widened to multiples of this, so that each pixel is processed by the same
-/// instructions as in a complete row. `yuv` processes up to 64 pixels at once and rounds the
-/// remainder differently.
+/// Blocks are widened to multiples of this number of pixels, so that each pixel is processed by the same instructions
+/// as in a complete row. `yuv` processes up to 64 pixels at once and rounds the remainder differently.
 const ALIGNMENT: u32 = 64;
 
 /// The converted picture's memory, reused from frame to frame.
@@ -74,8 +73,8 @@ impl Nv12Buffer {
         Ok(self.picture())
     }
 
-    /// Like [`Nv12Buffer::convert`], with bit-exact results, for a picture that differs from the
-    /// last converted one only in `damage`.
+    /// Like [`Nv12Buffer::convert`], with bit-exact results, for a picture that differs from the last converted picture
+    /// only in `damage`.
     ///
     /// # Errors
     /// As [`Nv12Buffer::convert`].

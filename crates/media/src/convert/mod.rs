@@ -19,7 +19,7 @@ pub use bgrx_to_planes::Planes;
 pub use scale::Scaler;
 
 /// Converts packed pictures to NV12, and owns the result's memory. The default implementation is [`Nv12Buffer`]; a
-/// benchmark may pass another one to a [`Converter`].
+/// benchmark may pass a different implementation to a [`Converter`].
 pub trait ToNv12: fmt::Debug + Send {
     /// Converts `picture` (packed: [`PixelFormat::packed`]) and lends the result, which has the
     /// size [`Nv12Buffer::padded`] and is valid until the next call.
@@ -28,7 +28,7 @@ pub trait ToNv12: fmt::Debug + Send {
     /// [`ConvertError`] if the implementation does not support such a picture.
     fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError>;
 
-    /// Like [`ToNv12::convert`], for a picture that differs from the last converted one only in `damage`. An
+    /// Like [`ToNv12::convert`], for a picture that differs from the last converted picture only in `damage`. An
     /// implementation without partial conversion converts the complete picture.
     ///
     /// # Errors
@@ -85,8 +85,8 @@ impl Converter {
         }
     }
 
-    /// As [`Converter::convert`], for a picture that differs from the last converted one only in
-    /// `damage`: unchanged areas are not converted again if possible.
+    /// As [`Converter::convert`], for a picture that differs from the last converted picture only in `damage`:
+    /// unchanged areas are not converted again if possible.
     ///
     /// # Errors
     /// As [`Converter::convert`].

@@ -32,7 +32,7 @@ pub struct PSkip {
 /// The slice in a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SliceInfo {
-    /// Whether it belongs to a key frame.
+    /// Whether the slice belongs to a key frame.
     pub key_frame: bool,
     /// Its first macroblock.
     pub first_mb: u32,
@@ -129,7 +129,7 @@ impl PSkip {
         self.current.is_some()
     }
 
-    /// The number of macroblocks of the current picture, or of the last picture if the current one is unknown.
+    /// The number of macroblocks of the current picture, or of the last picture if the current picture is unknown.
     #[must_use]
     pub fn macroblocks(&self) -> Option<u32> {
         let header = self.current.as_ref().or(self.previous.as_ref())?;

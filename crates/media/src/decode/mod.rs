@@ -1,4 +1,4 @@
-//! Decode: slices are fed as they arrive, and the picture is returned after the last one.
+//! Decode: slices are fed as they arrive, and the picture is returned after the last slice.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
@@ -53,7 +53,7 @@ pub fn open(codec: Codec) -> Result<Box<dyn Decoder>, DecodeError> {
 /// Finds the decoder `name` of [`BACKENDS`].
 ///
 /// # Errors
-/// [`DecodeError`] if the name is unknown; the text lists the valid ones.
+/// [`DecodeError`] if the name is unknown; the text lists the valid names.
 pub fn find(name: &str) -> Result<&'static Backend, DecodeError> {
     BACKENDS
         .iter()
@@ -76,7 +76,7 @@ pub struct Backend {
     pub about: &'static str,
     /// Its codec.
     pub codec: Codec,
-    /// Opens it.
+    /// Opens the decoder.
     pub open: fn() -> Result<Box<dyn Decoder>, DecodeError>,
 }
 

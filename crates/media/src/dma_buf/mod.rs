@@ -54,7 +54,7 @@ pub struct PlaneLayout {
     pub object: usize,
     /// Bytes from the object's start.
     pub offset: u32,
-    /// Bytes from the start of a row to the start of the next.
+    /// Bytes from the start of a row to the start of the next row.
     pub pitch: u32,
 }
 

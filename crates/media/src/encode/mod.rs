@@ -57,10 +57,10 @@ const TABLE: [Backend; COUNT] = {
 /// The encoders, in the order of the help and of `openuvr doctor`.
 pub static BACKENDS: &[Backend] = &TABLE;
 
-/// Opens the encoder `name` without options, as [`find`] and [`open_with`] do.
+/// Opens the encoder `name` without options: calls [`find`], then [`open_with`].
 ///
 /// # Errors
-/// [`EncodeError`] if the name is unknown (the text lists the valid names), and for the reasons of [`open_with`].
+/// [`EncodeError`] if the name is unknown (the text lists the valid names), or if [`open_with`] fails.
 pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
     open_with(&Opening {
         backend: find(name)?,
@@ -116,7 +116,7 @@ pub fn open_with(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError>
 /// the installed libavcodec.
 ///
 /// # Errors
-/// [`EncodeError`] if the name is unknown; the text lists the valid ones.
+/// [`EncodeError`] if the name is unknown; the text lists the valid names.
 pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
     if name == automatic::NAME {
         return Ok(automatic::choice().backend);
@@ -219,8 +219,8 @@ pub enum RateSupport {
     Either,
 }
 
-/// An encoder's settings. To change a setting, open a new encoder, which starts a new configuration epoch. Only the
-/// bitrate of [`Rate::Cbr`] can be changed without this, by [`Encoder::retarget`].
+/// An encoder's settings. To change a setting, open a new encoder, which starts a new configuration epoch. An open
+/// encoder can change only the bitrate of [`Rate::Cbr`], by [`Encoder::retarget`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Size of the pictures. Both sides must be even for H.264, HEVC and VP9 with 4:2:0 chroma (see
@@ -370,7 +370,7 @@ pub struct FrameRequest<'a> {
     /// Whether to start an intra refresh, with this frame or after the current refresh. Requires
     /// [`Settings::refresh`].
     pub refresh: bool,
-    /// Quantiser, in H.264's scale 0 (best) to 51.
+    /// Quantiser, on H.264's scale from 0 (best) to 51.
     pub qp: u8,
     /// The macroblocks to code; the decoder repeats all others. `None` means all. Requires
     /// [`Encoder::supports_partial`] and a frame that refers to the newest one.
@@ -384,7 +384,7 @@ pub struct FrameRequest<'a> {
 /// A range of a picture's macroblocks, in raster order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MacroblockRange {
-    /// The first one.
+    /// The first macroblock.
     pub first_mb: u16,
     /// The number of macroblocks.
     pub mbs: u16,
@@ -433,8 +433,8 @@ pub trait Encoder: Send {
     /// Number of slices per frame.
     fn slices(&self) -> u8;
 
-    /// Number of newest frames that the next one may refer to: 1 means only the last one, 0 means
-    /// that each frame is a key frame.
+    /// Number of newest frames that the next frame may refer to: 1 means only the previous frame, 0 means that each
+    /// frame is a key frame.
     fn memory(&self) -> u8 {
         1
     }
@@ -458,9 +458,8 @@ pub trait Encoder: Send {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError>;
 
-    /// Sets the bitrate from the next frame on. Only for encoders in which the codec library
-    /// controls the rate ([`Rate::Cbr`]). If a new bitrate costs a key frame, the encoder may ignore
-    /// a small change.
+    /// Sets the bitrate from the next frame on. Only for encoders in which the codec library controls the rate
+    /// ([`Rate::Cbr`]). If a new bitrate requires a key frame, the encoder may ignore a small change.
     ///
     /// # Errors
     /// [`EncodeError`] on failure; the old bitrate then remains in effect.
@@ -504,8 +503,8 @@ pub struct Opening<'a> {
 }
 
 impl Backend {
-    /// The encoder's default settings for pictures of `size`. `bitrate` is used only if the encoder supports no other
-    /// rate control than that of the codec library.
+    /// The encoder's default settings for pictures of `size`. `bitrate` is used only if the encoder requires rate
+    /// control by the codec library.
     #[must_use]
     pub fn settings(&self, size: Size, bitrate: Bitrate) -> Settings {
         let usual = Settings::of(size);

@@ -129,7 +129,7 @@ fn open() -> HeadPose {
     }
 }
 
-/// The input thread's part.
+/// The part of the source that runs on the input thread.
 struct MouseInput(Shared);
 
 impl HeadPoseInput for MouseInput {
@@ -186,7 +186,7 @@ impl State {
     }
 }
 
-/// The head thread's part.
+/// The part of the source that runs on the head thread.
 struct Mouse {
     state: Shared,
     last: Option<Instant>,

@@ -97,7 +97,7 @@ impl Touches {
         }
     }
 
-    /// The events after which a reader that knows the state `known` knows this state.
+    /// The events that bring a reader from the state `known` to this state.
     fn since(&self, known: &Touches) -> Vec<(u16, u16, i32)> {
         let mut events = Vec::new();
         let mut slot = known.slot;
@@ -127,8 +127,8 @@ struct Mapped {
     descriptor: Option<Descriptor>,
     /// Events of the unfinished report.
     report: Vec<(u16, u16, i32)>,
-    /// `down` has the keys that are down. `known` has the keys that are down according to the events that the
-    /// descriptor's reader has received.
+    /// `down`: the pressed keys. `known`: the keys that are pressed according to the events that the descriptor's
+    /// reader has received.
     down: BTreeSet<u16>,
     known: BTreeSet<u16>,
     /// The touches: now, before the unfinished report, and according to the events that the descriptor's reader has
@@ -172,7 +172,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Releases the keys and touches that the reader knows.
+    /// Releases the keys and touches that are held according to the reader's events.
     fn release_all(&mut self) -> Result<(), Errno> {
         self.report.clear();
         self.down.clear();
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(read(&mut pipe), [&released[..], &[REPORT]].concat());
         devices.release_all().unwrap();
         assert_eq!(read(&mut pipe), []);
-        // The slot is still the device's.
+        // The reader's slot is again the device's current slot.
         take(&mut devices, &[finger(10), REPORT]);
         assert_eq!(read(&mut pipe), [finger(10), REPORT]);
     }

@@ -53,8 +53,8 @@ pub struct Registrar {
 
 impl Registrar {
     /// Starts reading `fd` as the device with this number, replacing an earlier device. The file description of `fd`
-    /// becomes non-blocking. An event device provides `struct input_event`s, and so does anything that is not a device
-    /// (a pipe, a socket). Other devices provide three-byte packets.
+    /// becomes non-blocking. Event devices, and files that are not devices (pipes, sockets), must provide `struct
+    /// input_event`s. Other devices must provide three-byte packets.
     ///
     /// # Errors
     /// [`SourceError`] if `fd` is not open for reading, or if it is not a source of input.
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(all(&mut source), []);
         keys.write_all(&said[BYTES + 5..]).unwrap();
         let report = |device| event(device, EV_SYN, 0, 0);
-        // Neither scan codes nor repeats are sent, nor reports that contain only those.
+        // Scan codes, repeats, and reports that contain only these are not sent.
         assert_eq!(all(&mut source), [event(0, EV_KEY, 30, 1), report(0)]);
         pad.write_all(&[bytes(EV_ABS, 1, -5), bytes(EV_SYN, 0, 0)].concat())
             .unwrap();
@@ -540,7 +540,7 @@ mod tests {
         let left = |down| event(9, EV_KEY, Button::LEFT.0, down);
         let moved = [rel(0, 5), rel(1, -3), report, left(1), rel(1, 1), report];
         assert_eq!(all(&mut source), moved);
-        // The rest of a packet, followed by an additional byte before the next one.
+        // The rest of a packet, followed by an additional byte before the next packet.
         mouse.write_all(&[0xfe, 0, 0x07, 0x08, 1, 0]).unwrap();
         let rest = [left(0), rel(0, -2), report, rel(0, 1), report];
         assert_eq!(all(&mut source), rest);

@@ -23,7 +23,7 @@ pub struct KeyTranslator {
     /// Keys reported to the host as down, by XKB key code. A layout change may map the code to a different key before
     /// its release.
     down: BTreeMap<u8, KeyCode>,
-    /// Keys that are down but were not sent to the host, such as those of shortcuts.
+    /// Keys that are down but were not sent to the host, such as the keys of shortcuts.
     swallowed: BTreeSet<u8>,
     /// Keys pressed before the window had the keyboard focus.
     already_held: AlreadyHeld,
@@ -259,9 +259,9 @@ fn send(events: &mut VecDeque<SourceEvent>, code: KeyCode, text: Option<char>, p
 /// `KEY_RIGHTALT`, which is AltGr on many layouts.
 const RIGHT_ALT: KeyCode = KeyCode(100);
 
-/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, those of the fifth level, and `XK_Mode_switch` of `keysymdef.h`. The
-/// host does not need these keys, because the other keys carry characters. In the host's layout, such a key may even be
-/// a command.
+/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, the symbols of the fifth level, and `XK_Mode_switch` of
+/// `keysymdef.h`. The host does not need these keys, because the other keys carry characters. In the host's layout,
+/// such a key may even be a command.
 fn chooses_level(symbol: u32) -> bool {
     matches!(symbol, 0xfe02..=0xfe05 | 0xfe11..=0xfe13 | 0xff7e)
 }

@@ -53,9 +53,9 @@ pub enum SourceEvent {
     Sound(SoundCommand),
     /// The key mode chosen by the user.
     Keys(Keys),
-    /// Whether the window has the focus, sent at each change. Until the first change, it counts as
-    /// focused. A loss of focus is reported after an [`InputEvent::ReleaseAll`]. Input from outside
-    /// of the window (game pads) goes to the host only while the window has the focus.
+    /// Whether the window has the focus, sent at each change. Until the first change, the window counts as focused. A
+    /// loss of focus is reported after an [`InputEvent::ReleaseAll`]. Input from outside of the window (game pads) goes
+    /// to the host only while the window has the focus.
     Focused(bool),
     /// The window's size in pixels; also sent at the start.
     Resized(Size),

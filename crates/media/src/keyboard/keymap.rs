@@ -46,7 +46,7 @@ pub struct Key {
 /// Handling of a group number that a key lacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum OutOfRange {
-    /// Counts again from the start.
+    /// The number wraps around to the first group.
     #[default]
     Wrap,
     /// Uses the last group.
@@ -204,7 +204,7 @@ impl Keymap {
     }
 }
 
-/// Each subset of the modifiers `mask`, with `mask`.
+/// Each subset of the modifiers `mask`, paired with `mask`.
 fn subsets(mask: u8) -> impl Iterator<Item = (u8, u8)> {
     (0..=mask)
         .filter(move |mods| mods & !mask == 0)

@@ -155,7 +155,7 @@ impl<K: Copy + Eq> Buffers<K> {
         Some((key, painted))
     }
 
-    /// Fills the rows from the first outdated one up to `end` with the displayed picture.
+    /// Fills the rows from the first outdated row up to `end` with the displayed picture.
     fn keep_rows(&mut self, end: u32) {
         let Some(next) = self.next.as_mut().filter(|next| next.rows < end) else {
             return;

@@ -70,8 +70,8 @@ pub trait Presenter: Send {
     /// [`PresentError`] if the surface is gone.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError>;
 
-    /// Reports whether the host's application requests relative mouse motion instead of pointer
-    /// positions. A surface with a pointer grabs or releases it.
+    /// Reports whether the host's application requests relative mouse motion instead of pointer positions. A surface
+    /// with a pointer then grabs or releases the pointer.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -90,8 +90,7 @@ pub trait Presenter: Send {
         Ok(())
     }
 
-    /// Whether the display reports when pictures become visible, by
-    /// [`presented`](Presenter::presented).
+    /// Whether [`presented`](Presenter::presented) reports when pictures become visible.
     fn reports_times(&self) -> bool {
         false
     }
@@ -120,14 +119,13 @@ pub type Presented = (FrameId, Option<Instant>);
 
 /// The memory of a surface's next picture, which is displayed without a copy.
 pub trait Canvas {
-    /// Rows of the next picture, packed BGRX, to be written completely by the caller. Within a
-    /// frame, they must be requested from top to bottom. Rows that are not requested keep the
-    /// previous picture. `None` while the surface has no memory to lend, so that the picture will
-    /// not be displayed.
+    /// Rows of the next picture, packed BGRX, to be written completely by the caller. Within a frame, they must be
+    /// requested from top to bottom. Rows that are not requested keep the previous picture. `None` if the surface has
+    /// no memory to lend now; the picture is then not displayed.
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
 
     /// Displays the rows that have been painted so far, over the previous picture, if the surface was opened with
-    /// [`WindowConfig::slices`] and supports it. Otherwise, they wait for [`show`](Canvas::show), which follows unless
+    /// [`WindowConfig::slices`] and supports it. Otherwise, [`show`](Canvas::show) displays them; it is not called if
     /// the frame fails. Rows do not change again within their frame.
     ///
     /// # Errors

@@ -19,7 +19,8 @@ pub use software::draw;
 /// Draws eye pictures on a surface. Every call must get the surface for which the reprojector was opened, and must be
 /// made on the thread that opened the reprojector.
 pub trait Reprojector {
-    /// Whether it is selected automatically, in preference to later entries of the table.
+    /// Whether [`DrawBackend::Auto`] may select this reprojector. If it is not fast, a later entry of the table is
+    /// preferred.
     fn is_fast(&self) -> bool;
 
     /// The renderer's name, as reported by its driver.
@@ -185,8 +186,7 @@ pub enum EyeView {
     Left,
     /// The right eye.
     Right,
-    /// Both eyes superimposed, for glasses with a red filter on the left and a cyan one on the
-    /// right.
+    /// Both eyes superimposed, for glasses with a red filter on the left and a cyan filter on the right.
     Anaglyph,
 }
 

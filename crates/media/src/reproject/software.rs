@@ -134,7 +134,7 @@ struct Eye<'a> {
     same: bool,
 }
 
-/// A source position in units of [`ONE`]; `None` behind the eye.
+/// A source position in units of [`ONE`]; `None` for a point behind the eye.
 type SourcePoint = Option<(i32, i32)>;
 
 impl<'a> Eye<'a> {
@@ -300,7 +300,7 @@ impl<'a> Eye<'a> {
     }
 }
 
-/// Writes a pixel, or only those of its bits that belong to the region.
+/// Writes a pixel, or only the bits of it that belong to the region.
 fn put<const WHOLE: bool>(pixel: &mut [u8], found: u32, mask: u32) {
     let found = match (WHOLE, pixel.first_chunk::<4>()) {
         (false, Some(there)) => (u32::from_le_bytes(*there) & !mask) | (found & mask),

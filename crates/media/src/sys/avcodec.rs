@@ -1,6 +1,6 @@
 //! libavcodec and libavutil, loaded at run time. Distributions have different major versions, so there are no bindings.
-//! Options are set by name. Of each structure, only the first fields are declared, which are common to all supported
-//! majors. The modules of `encode` and `decode` use the codecs.
+//! Options are set by name. Only the first fields of each structure are declared; all supported major versions have
+//! them. The modules of `encode` and `decode` use the codecs.
 
 pub(crate) mod hardware;
 
@@ -85,7 +85,7 @@ struct AvCodecHwConfig {
 pub(crate) type RowsAreFinal =
     unsafe extern "C" fn(*mut AvCodecContext, *const AvFrame, *const c_int, c_int, c_int, c_int);
 
-/// The functions in use of both libraries.
+/// The used functions of both libraries.
 pub(crate) struct Functions {
     pub(crate) find_decoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
     pub(crate) send_packet: unsafe extern "C" fn(*mut AvCodecContext, *const AvPacket) -> c_int,

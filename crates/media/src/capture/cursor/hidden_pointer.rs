@@ -108,12 +108,12 @@ impl HiddenPointer {
         })
     }
 
-    /// Whether the pointer is hidden, as far as received requests tell.
+    /// Whether the pointer is hidden, according to the requests received so far.
     pub(super) fn is_hidden(&self) -> bool {
         !self.hides.is_empty()
     }
 
-    /// The descriptor to poll: when readable, call [`receive`](HiddenPointer::receive).
+    /// The descriptor to poll: when it is readable, call [`receive`](HiddenPointer::receive).
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.records.conn.stream().as_fd()
     }

@@ -98,9 +98,9 @@ const QUIET: Duration = Duration::from_micros(500);
 /// The longest delay of partial damage: a guess, an eighth of a frame at 60 Hz.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// Number of bursts that are debounced even if they look complete. This starts when a burst that looked complete is
-/// soon followed by a smaller burst in the same area, from a painter that clears its window first. A guess: one second
-/// at 60 Hz.
+/// Number of bursts that are debounced even if they look complete. The count starts when a burst that looked complete
+/// is soon followed by a smaller burst in the same area. Such bursts come from a painter that clears its window first.
+/// A guess: one second at 60 Hz.
 const DEBOUNCED_BURSTS: u32 = 60;
 
 /// The debouncer's state. It has no clock; `now` is an argument.
@@ -281,7 +281,7 @@ mod tests {
         // A clock on the same display is drawn a millisecond after the second swap.
         s.damaged(Instant(17 * MS), area(900, 0, 1000, 20));
         s.release(Instant(18 * MS));
-        // The next swap does not match the last rectangle, which is the clock's. Later swaps match again.
+        // The next swap does not match the last rectangle, which was drawn by the clock. Later swaps match again.
         s.damaged(Instant(32 * MS), game);
         s.release(Instant(33 * MS));
         s.damaged(Instant(48 * MS), game);

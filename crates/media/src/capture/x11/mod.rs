@@ -72,7 +72,7 @@ pub enum CaptureArea {
         x: i32,
         /// Upper edge.
         y: i32,
-        /// Its sides.
+        /// Width and height.
         size: Size,
     },
 }
@@ -82,7 +82,7 @@ pub enum CaptureArea {
 pub struct WindowQuery {
     /// The window's id or text.
     pub name: WindowName,
-    /// How long to wait until it is viewable, for example while an application starts.
+    /// Maximum wait until the window is viewable, for example while an application starts.
     pub wait: Duration,
 }
 

@@ -185,7 +185,7 @@ impl Surface {
         }
     }
 
-    /// The effect of `event`; `None` if there is none.
+    /// The effect of `event`; `None` if it has no effect.
     pub(super) fn change_of(&self, display: &Display, event: &Event) -> Option<SurfaceChange> {
         let (id, top) = match self.kind {
             Kind::Root { .. } => (display.root(), display.root()),
@@ -243,8 +243,7 @@ impl Surface {
         };
         self.shown = match looked {
             Ok(shown) => shown,
-            // The window has changed again or was destroyed during the query; the event for that is
-            // queued.
+            // The window has changed again or was destroyed during the query. The event that reports this is queued.
             Err(ReplyError::X11Error(_)) => None,
             Err(e) => return Err(display.broke(e)),
         };

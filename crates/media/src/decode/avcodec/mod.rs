@@ -1,5 +1,5 @@
-//! H.264 with libavcodec, loaded at run time and fed slice by slice. When the last slice arrives, the others are already
-//! decoded.
+//! H.264 with libavcodec, loaded at run time and fed slice by slice. When the last slice arrives, the earlier slices
+//! are already decoded.
 //!
 //! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If the gap can't be filled (for example in a key
 //! frame), the frame is dropped, the codec is reopened, and a key frame is awaited. A gap at the end of a picture is
@@ -176,7 +176,7 @@ const PICTURE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Side of a macroblock in pixels.
 const MACROBLOCK: u32 = 16;
 
-/// Poll interval while waiting for a picture of such a decoder.
+/// Poll interval while waiting for a picture of a decoder that takes only complete pictures.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 struct Avcodec {
@@ -190,7 +190,7 @@ struct Avcodec {
     refused: FrameId,
     synthesised: Vec<u8>,
     painted: Painted,
-    /// Ordered ranges of changed macroblocks in the incomplete picture; all others equal the reference
+    /// Ordered ranges of changed macroblocks in the incomplete picture; all other macroblocks equal the reference
     /// picture.
     changed: Vec<Range<u32>>,
     /// The coded slices of the incomplete picture, for a decoder that takes only complete pictures.
@@ -329,7 +329,7 @@ impl Avcodec {
             Err(error) => Err(error.to_string()),
         };
         self.synthesised = slice;
-        // It is uncertain which picture is repeated, so the macroblocks count as changed.
+        // It is uncertain which picture P_Skip repeats, so the macroblocks count as changed.
         self.changed.push(current.next_mb..end);
         current.next_mb = end;
         sent

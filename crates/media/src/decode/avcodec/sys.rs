@@ -30,7 +30,7 @@ pub(super) struct Kind {
     pub(super) backend: &'static str,
     /// The name of the decoder in libavcodec.
     pub(super) name: &'static str,
-    /// Names and values.
+    /// Names and values of the codec's options.
     pub(super) options: &'static [(&'static str, &'static str)],
     /// Whether the decoder takes only complete pictures. Such a decoder, for example hardware, may return a picture at
     /// any later time.
@@ -248,7 +248,8 @@ pub(super) struct Decoder {
     functions: Arc<Functions>,
     kind: &'static Kind,
     device: Option<Device>,
-    /// With a device, the frame that gets the copy of a picture in main memory. It then changes places with `frame`.
+    /// The frame that receives a picture copied from the device to main memory. It is then swapped with `frame`. `None`
+    /// without a device.
     spare: Option<NonNull<AvFrame>>,
     /// `None` only if the codec could not be reopened.
     context: Option<Context>,
@@ -441,7 +442,7 @@ impl Decoder {
             frame: held.ok_or_else(|| no_memory().to_string())?,
             descriptor,
         };
-        // SAFETY: the new frame has no picture; the other one has a picture, which this counts a reference to.
+        // SAFETY: the new frame has no picture; `frame` has a picture, and the call adds a reference to it.
         let code = unsafe { (self.functions.frame_ref)(held.frame.as_ptr(), frame) };
         if code < 0 {
             return Err(self.functions.error("keep a picture", code));

@@ -1,6 +1,6 @@
-//! H.264 and HEVC with encoders of libavcodec, which is loaded at run time. An encoder is selected by its name:
-//! hardware encoders, and libx264 and libx265 for comparison. They return complete pictures, and each picture is sent
-//! as one slice. Therefore, no part of a picture is sent before the picture is completely encoded.
+//! H.264 and HEVC with encoders of libavcodec, which is loaded at run time. Encoders are selected by name: the hardware
+//! encoders, and, for comparison, libx264 and libx265. They return complete pictures, and each picture is sent as one
+//! slice. Therefore, no part of a picture is sent before the picture is completely encoded.
 //!
 //! libavcodec controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` and
 //! `libx265` have been tested; the options of the hardware encoders follow FFmpeg's documentation.
@@ -122,8 +122,8 @@ fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
 /// Opens the encoder `name` with the first pixel format of its row in the table that libavcodec accepts.
 ///
 /// # Errors
-/// Returns an error if libavcodec accepts none of these formats. If it opens without `options`, the error names the
-/// first option with which it does not open.
+/// Returns an error if libavcodec accepts none of these formats. If the encoder opens without `options`, the error
+/// names the first option that prevents the opening.
 fn open_library(
     name: &str,
     settings: &Settings,
@@ -166,7 +166,7 @@ fn open_library(
     Err(EncodeError(format!("{name} can't be used: {why}")))
 }
 
-/// The options that are set for each encoder.
+/// The options common to all encoders.
 fn common(kind: &Kind, settings: &Settings, input: PixelFormat) -> Vec<(&'static str, String)> {
     let word = |(name, value): (&'static str, &str)| (name, value.to_owned());
     let format = match kind.memory {

@@ -65,11 +65,11 @@ pub(super) const fn format_name(format: PixelFormat) -> &'static str {
 /// A request to open an encoder.
 pub(super) struct Order<'a> {
     pub(super) name: &'a str,
-    /// Names and values of the options that are set for each encoder.
+    /// Names and values of the options common to all encoders.
     pub(super) common: &'a [(&'static str, String)],
     /// The kind of the encoder, with its own options.
     pub(super) kind: &'a Kind,
-    /// The configured options.
+    /// The user's options.
     pub(super) options: &'a EncoderOptions,
     /// The format of the pictures in main memory: NV12 or I420.
     pub(super) input: PixelFormat,
@@ -161,7 +161,7 @@ impl Encoder {
         Ok((encoder, codec))
     }
 
-    /// Sets the options of each encoder, those of the kind, and the configured options.
+    /// Sets the options common to all encoders, the options of the kind, and the user's options.
     fn set_all(&mut self, order: &Order<'_>) -> Result<(), String> {
         for (name, value) in order.common {
             match self.set(name, value) {

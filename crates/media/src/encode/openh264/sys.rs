@@ -306,7 +306,7 @@ impl Parameters {
         (self.min_qp, self.max_qp) = (0, 51);
         self.threads = settings.threads.into();
         self.load_balancing = 0; // it would slice each picture differently
-        self.loop_filter_off = 1; // as x264's fastest preset: it would also cost decoder time
+        self.loop_filter_off = 1; // as in x264's fastest preset: the filter would also cost decoder time
         (
             self.denoise,
             self.background_detection,

@@ -329,8 +329,8 @@ fn parameters(
     p.b_repeat_headers = 1;
 
     match settings.rate {
-        // In CQP mode libx264 clamps a picture's quantiser between those of I and B pictures. The
-        // factors widen this range by 36 steps on both sides.
+        // In CQP mode, libx264 clamps a picture's quantiser between the quantisers of I and B pictures. The factors
+        // widen this range by 36 steps on both sides.
         Rate::Own => {
             p.rc.i_rc_method = number(sys::X264_RC_CQP);
             p.rc.i_qp_constant = 26;

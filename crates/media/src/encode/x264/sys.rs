@@ -149,8 +149,7 @@ impl Library {
 
 impl Functions {
     fn load(library: libloading::Library) -> Result<Functions, libloading::Error> {
-        // SAFETY: the symbol with the build number exists, so the others have the types of this
-        // build's header.
+        // SAFETY: the symbol with the build number exists, so the other symbols have the types of this build's header.
         unsafe {
             Ok(Functions {
                 open: *library.get(format!("x264_encoder_open_{X264_BUILD}").as_bytes())?,
@@ -420,7 +419,7 @@ impl Encoder {
         unsafe { (self.library.0.intra_refresh)(self.handle.as_ptr()) }
     }
 
-    /// Applies `parameters` that may change at run time: the bitrate and its buffer.
+    /// Applies the values that may change at run time: bitrate and buffer size.
     pub(super) fn reconfigure(&mut self, parameters: &x264_param_t) -> Result<(), EncodeError> {
         let mut own = *parameters;
         own.nalu_process = Some(on_nal);

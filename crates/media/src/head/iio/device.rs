@@ -186,7 +186,7 @@ impl Conversion {
     /// The vector of these raw values.
     #[allow(
         clippy::cast_precision_loss,
-        reason = "a sensor's values have far fewer than 53 bits; longer ones would be rounded"
+        reason = "a sensor's values have far fewer than 53 bits; longer values would be rounded"
     )]
     pub(super) fn apply(&self, digits: [i64; 3]) -> [f64; 3] {
         let sensor = [0, 1, 2].map(|i| (digits[i] as f64 + self.offset[i]) * self.scale[i]);
@@ -243,7 +243,7 @@ impl FromStr for MountMatrix {
 }
 
 /// Sets the rate of a sensor to the lowest available rate that is at least `wanted` per second, otherwise to the
-/// highest rate. Returns the sensor's rate, if known. Without permission to change the rate, it stays as it is.
+/// highest rate. Returns the sensor's rate, if known. Without permission to change the rate, the rate stays unchanged.
 pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> Option<f64> {
     let (path, rate) = find_rate(sensor, wanted)?;
     if let Some(rate) = rate

@@ -201,7 +201,7 @@ mod tests {
     /// Maximum drift of an orientation at the end of a minute, in degrees.
     const MOST: f32 = 1.0;
 
-    /// The angle between the orientation that the filter finds after `seconds` and the true one.
+    /// The angle between the true orientation and the orientation that the filter finds after `seconds`.
     fn error_after(mut sensor: Sensor, seconds: f64) -> (f32, Fusion) {
         let step = 1.0 / sensor.rate;
         let mut fusion = Fusion::new(step, step);

@@ -6,10 +6,10 @@
 //!                      scan_elements, buffer       the buffer's set-up
 //!                      samples                     a recording in place of /dev/iio:device0
 //! ```
-//! Samples come from the buffers if the devices have buffers and this user may set them up, at a rate that follows the
-//! host's requests (`rate.rs`); otherwise from `*_raw`, which is read at a fixed rate and at the times requested by the
-//! host (`schedule.rs`). Each sample becomes a pose when it is read. Attributes that were changed are restored at the
-//! end. There is no magnetometer, so yaw drifts by up to a degree per minute.
+//! If the devices have buffers that this user may set up, samples come from the buffers, at a rate that follows the
+//! host's requests (`rate.rs`). Otherwise, samples come from `*_raw`, which is read at a fixed rate and also at the
+//! times requested by the host (`schedule.rs`). Each sample becomes a pose when it is read. Attributes that were
+//! changed are restored at the end. There is no magnetometer, so yaw drifts by up to a degree per minute.
 //!
 //! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
 
@@ -242,8 +242,8 @@ impl HeadPoseSource for Iio {
         }
     }
 
-    /// Polled sensors are also read at these times, because they have no timing of their own. For sensors with buffers,
-    /// only the sampling rate is adapted.
+    /// Polled sensors are also read at the `wanted` times, because they have no timing of their own. For sensors with
+    /// buffers, only the sampling rate is adapted.
     fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.schedule.aim(wanted);
         if let Some(wanted) = wanted {

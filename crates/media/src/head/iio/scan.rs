@@ -19,7 +19,7 @@ pub struct SampleType {
     bits: u32,
     /// Size of a value in bytes: 1, 2, 4 or 8.
     bytes: usize,
-    /// Bits below the significant ones.
+    /// Number of bits below the significant bits.
     shift: u32,
     /// Number of values in the sample: 1, except for quaternions and similar types.
     repeat: usize,
@@ -93,8 +93,8 @@ impl SampleType {
         self.repeat == 1
     }
 
-    /// The first value in `bytes`; `None` if there are too few bytes. An unsigned value beyond the range of `i64` becomes
-    /// its maximum.
+    /// The first value in `bytes`; `None` if there are too few bytes. An unsigned value beyond the range of `i64` is
+    /// reduced to the maximum of `i64`.
     #[must_use]
     pub fn decode(&self, bytes: &[u8]) -> Option<i64> {
         let bytes = bytes.get(..self.bytes)?;

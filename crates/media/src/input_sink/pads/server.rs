@@ -81,7 +81,7 @@ struct Device {
     file: File,
     listener: Arc<OwnedFd>,
     readers: Vec<Reader>,
-    /// Whether the device existed before this server, which then does not remove it.
+    /// Whether the device existed before this server. If so, the server does not remove it.
     seat: bool,
     /// Whether the last reader could not be admitted for lack of file descriptors.
     lacks_descriptors: bool,
@@ -107,8 +107,8 @@ impl PadServer {
         PadServer::with_seats(folder, Vec::new())
     }
 
-    /// Like [`PadServer::open`], but also serves existing devices, each specified by its listening
-    /// socket and description. Nothing is held on them.
+    /// Like [`PadServer::open`], but also serves existing devices, each specified by its listening socket and
+    /// description. Their keys start released.
     ///
     /// # Errors
     /// Returns an error as [`PadServer::open`] does, and if an existing device is missing in the folder.
@@ -472,7 +472,7 @@ pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io:
     Ok(file)
 }
 
-/// Resets the description and the state of an existing device, so that nothing is held. Returns the device's file.
+/// Resets the description and the state of an existing device, so that no key is held. Returns the device's file.
 pub(super) fn reset(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
     let shown = folder.join(DEVICES).join(name(number));
     let file = File::options().write(true).open(shown)?;

@@ -19,7 +19,6 @@ const MAX_COMPLAINTS: usize = 5;
 /// name if the vendor is unknown.
 pub(super) type Guid = [u8; 16];
 
-/// The SDL identifier of a device.
 pub(super) fn guid([bus, vendor, product, version]: [u16; 4], name: &str) -> Guid {
     let mut guid = [0; 16];
     guid[..2].copy_from_slice(&bus.to_le_bytes());
@@ -267,8 +266,8 @@ impl Mapping {
         })
     }
 
-    /// The pad's buttons, as in
-    /// [`PadIdentity::buttons`](openuvr_proto::input::pad::PadIdentity::buttons), and its sticks.
+    /// The pad's buttons, as in [`PadIdentity::buttons`](openuvr_proto::input::pad::PadIdentity::buttons), and the
+    /// presence of each stick.
     pub(super) fn has(&self) -> (u32, [bool; 2]) {
         let (mut buttons, mut sticks) = (0, [false; 2]);
         for (target, _) in &self.controls {
@@ -301,7 +300,7 @@ impl Mapping {
                 }
             };
             match *target {
-                // The threshold is half way, as in SDL.
+                // The threshold is half of the range, as in SDL.
                 Target::Button(button) if value > FULL / 2 => state.buttons |= button.bit(),
                 Target::Button(_) => {}
                 Target::Trigger(n) => {

@@ -90,7 +90,7 @@ impl Rumbler {
 struct Plugged {
     path: PathBuf,
     pad: Box<Pad>,
-    /// When the pad's motors must stop.
+    /// The time at which the pad's motors must stop.
     still: Option<Instant>,
 }
 
@@ -281,8 +281,8 @@ impl PadReader {
         self.plugged.insert(number, plugged);
     }
 
-    /// Handles a device that can't be opened. Its permissions may still change. If they do not and the device is a pad,
-    /// the user is warned once.
+    /// Handles a device that can't be opened. Its permissions may still change. If they do not change and the device is
+    /// a pad, the user is warned once.
     fn refuse(&mut self, path: PathBuf, why: &io::Error) {
         if why.kind() != io::ErrorKind::PermissionDenied {
             // The device was removed in the meantime, or the file is not a device.
@@ -312,7 +312,7 @@ impl PadReader {
         for (pad, (rumble, lasts)) in self.rumbler.take() {
             if let Some(plugged) = self.plugged.get_mut(&pad) {
                 plugged.still = (rumble != Rumble::OFF).then(|| now + lasts);
-                // A pad that refuses is treated as one without motors.
+                // A pad that refuses is treated as a pad without motors.
                 let _ = plugged.pad.rumble(rumble);
             }
         }

@@ -286,9 +286,10 @@ impl X11InputSource {
     /// window and back.
     fn focus_out(&mut self, mode: xproto::NotifyMode) -> Result<(), SourceError> {
         match mode {
-            // This is the window's own grab: while it holds the keyboard, no other client can grab it.
+            // This is the window's own grab: while the window holds the keyboard, no other client can grab the
+            // keyboard.
             xproto::NotifyMode::GRAB if self.grab.holds_keyboard() => Ok(()),
-            // The focus must be queried, because key releases are not received while it is elsewhere.
+            // The focus must be queried, because key releases are not received while the focus is elsewhere.
             xproto::NotifyMode::UNGRAB if self.keys.is_idle() || self.has_focus()? => Ok(()),
             _ => self.focus_lost(),
         }
@@ -388,9 +389,9 @@ impl X11InputSource {
         }
     }
 
-    /// Repaints the scene. The server may execute the repaint after a newer picture that the presenter sent later, so the
-    /// repaint is repeated if a picture was shown in between. The number of repeats is limited, because a steady stream of
-    /// pictures also repaints the window.
+    /// Repaints the scene. The server may execute this repaint of an older picture after it has shown a newer picture
+    /// of the presenter, so the repaint is repeated if a picture was shown in between. The number of repeats is
+    /// limited, because a steady stream of pictures also repaints the window.
     pub(crate) fn repaint(&mut self) -> Result<(), WindowError> {
         for _ in 0..REPAIRS {
             let drawn = {

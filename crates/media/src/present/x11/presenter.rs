@@ -30,9 +30,8 @@ use crate::window::placement::Placement;
 use crate::window::scene::{DisplayedPicture, FirstRows, Scene, SharedWindow};
 use crate::window::toplevel;
 
-/// How long a picture waits for a server that has not yet read the previous two. A running server
-/// takes well under a millisecond; if the server hangs, pictures are lost but the session
-/// continues.
+/// Maximum wait of a picture for a server that has not yet read the previous two pictures. A running server takes well
+/// under a millisecond. If the server hangs, pictures are lost, but the session continues.
 const STALLED: Duration = Duration::from_millis(100);
 
 /// Maximum number of requests for rows of a picture that the server has not read (a guess; a picture has eight slices).
@@ -98,7 +97,7 @@ impl X11Presenter {
         })
     }
 
-    /// Number of pictures skipped because the server had not read earlier ones.
+    /// Number of pictures skipped because the server had not read earlier pictures.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
@@ -120,7 +119,7 @@ impl X11Presenter {
         }
     }
 
-    /// Selects a buffer for the next picture, unless there is one. Returns `false` if the server is
+    /// Selects a buffer for the next picture, unless a buffer is already selected. Returns `false` if the server is
     /// stalled.
     fn start_buffer(&mut self, size: Size) -> Result<bool, PresentError> {
         if !size.is_valid() {
@@ -207,8 +206,7 @@ impl X11Presenter {
         Ok(())
     }
 
-    /// Puts the new rows of the incomplete picture on the window, below those that are already
-    /// there.
+    /// Puts the new rows of the incomplete picture on the window, below the rows that are already there.
     fn put_rows(&mut self) -> Result<(), PresentError> {
         let Some((segment, rows)) = self.buffers.valid_rows() else {
             return Ok(());
@@ -227,7 +225,7 @@ impl X11Presenter {
         let placement = scene.placement().filter(|placement| {
             shown.is_some() && self.put_at == Some(*placement) && stage.copies(*placement)
         });
-        // Scaled pictures, and those with a new placement, are put on the window when they are complete.
+        // Scaled pictures, and pictures with a new placement, are put on the window when they are complete.
         let Some(placement) = placement else {
             return Ok(());
         };

@@ -230,7 +230,7 @@ pub(crate) struct FramePool(Reference);
 #[cfg(feature = "host")]
 impl FramePool {
     /// Allocates a pool of pictures of `size`. `format` is libavutil's number of the device's opaque pixel format;
-    /// `software` is the number of the format of the pixels in it.
+    /// `software` is libavutil's number of the layout of its pixels, such as NV12.
     ///
     /// # Errors
     /// Returns the library's message.
@@ -297,7 +297,7 @@ impl FramePool {
         unsafe { put(context, places.frames, &self.0) }
     }
 
-    /// Copies the picture of `from`, which is in main memory, to a picture of the pool, which `to` then references.
+    /// Copies the picture of `from` from main memory to a picture of the pool. Afterwards, `to` references the copy.
     ///
     /// # Errors
     /// Returns the library's message.
@@ -324,7 +324,7 @@ impl FramePool {
     }
 }
 
-/// Copies the picture of `from`, which is in a device's memory, to main memory, which `to` then references.
+/// Copies the picture of `from` from a device's memory to main memory. Afterwards, `to` references the copy.
 ///
 /// # Errors
 /// Returns the library's message.

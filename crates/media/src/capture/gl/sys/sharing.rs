@@ -64,7 +64,7 @@ const EGL_NONE: c_int = 0x3038;
 const CORE: c_int = 1;
 const COMPATIBLE: c_int = 2;
 const EMBEDDED: c_int = 4;
-/// `GL_CONTEXT_PROFILE_MASK`: GL 3.2.
+/// `GL_CONTEXT_PROFILE_MASK`, available from GL 3.2 on.
 const CONTEXT_PROFILE: c_uint = 0x9126;
 
 /// The functions to create a shared context.
@@ -116,7 +116,7 @@ impl Maker {
         }
     }
 
-    /// Creates a context that shares with the current one.
+    /// Creates a context that shares buffers and fences with the current context.
     ///
     /// # Safety
     /// The context of `gl` must be current.
@@ -183,7 +183,7 @@ impl Egl {
     }
 }
 
-/// The shared context. Any thread may hold it, but only one at a time.
+/// The shared context. Any thread may hold it, but only one thread at a time.
 #[derive(Clone)]
 pub(super) struct Shared {
     maker: ContextApi,

@@ -1,7 +1,7 @@
 //! Application state that a read changes and restores: pixel packing and transfer, the read
 //! framebuffer and its buffer, and the bound pixel buffers.
 //!
-//! Other state does not affect the bytes that are read as `GL_UNSIGNED_BYTE`. These are clamped regardless of
+//! Other state does not affect the bytes that are read as `GL_UNSIGNED_BYTE`. These bytes are clamped regardless of
 //! `glClampColor`. `GL_FRAMEBUFFER_SRGB` and conditional rendering concern drawing (OpenGL 4.6 compatibility profile,
 //! 18.2). The colour matrix of `GL_ARB_imaging` is not handled; no application was found to use it.
 //!

@@ -72,7 +72,7 @@ impl Waiter {
         }
     }
 
-    /// Whether the thread waits for no picture.
+    /// Whether the thread has no picture to wait for.
     pub(super) fn is_idle(&self) -> bool {
         (self.worker.as_ref()).is_none_or(|worker| {
             let state = worker.line.state();

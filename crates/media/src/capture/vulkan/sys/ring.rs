@@ -222,7 +222,7 @@ impl Ring {
             to.replace(clock::now(), copied);
             replaced.push(to);
         }
-        // The wait must not keep a source alive whose application has dropped it.
+        // Dropped before the wait, so that no source stays alive that the application has dropped.
         drop(replaced);
         let state = self.shared.state();
         let waited = self

@@ -46,7 +46,7 @@ pub(in super::super) struct Canvas {
     textures: [(Texture, Option<Size>); LAYERS],
     renderer: String,
     largest: u32,
-    /// The window's height, because OpenGL counts from the bottom.
+    /// The window's height, needed because OpenGL counts rows from the bottom.
     height: i32,
 }
 
