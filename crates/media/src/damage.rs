@@ -35,10 +35,10 @@ impl Block {
     }
 }
 
-/// The macroblocks of a picture that differ from those of an earlier one of the same size.
+/// The macroblocks in which a picture differs from an earlier picture of the same size.
 #[derive(Clone, Debug, Default)]
 pub struct Damage {
-    /// Size of the pictures; empty if the earlier one is unknown.
+    /// Size of the pictures; empty if the earlier picture is unknown.
     size: Size,
     /// For each row of macroblocks: the first macroblock of the changed span, and the span's end.
     spans: Vec<(u32, u32)>,

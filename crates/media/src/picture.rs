@@ -50,9 +50,9 @@ pub enum RowOrder {
 /// One plane: rows of bytes, `stride` apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane<'a> {
-    /// The bytes. There are at least `stride × (rows − 1) + row length`.
+    /// The bytes: at least `stride × (rows − 1) + row length`.
     pub data: &'a [u8],
-    /// Bytes from the start of a row to the start of the next.
+    /// Bytes from the start of a row to the start of the next row.
     pub stride: usize,
 }
 

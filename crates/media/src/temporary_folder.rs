@@ -23,8 +23,8 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Creates a folder in `parent`, to which other users may have access. The folder's name is unpredictable after
-    /// `prefix`. Also removes the abandoned folders with this prefix.
+    /// Creates a folder in `parent`, to which other users may have access. The folder's name consists of `prefix` and
+    /// an unpredictable part. Also removes the abandoned folders with this prefix.
     ///
     /// # Errors
     /// Returns an error if the folder or its lock cannot be created.
@@ -33,7 +33,8 @@ impl TemporaryFolder {
         // The hash is keyed with system randomness. The name is short, because the folder contains sockets (unix(7)).
         let random = RandomState::new().hash_one(std::process::id()) >> 32;
         let name = format!("{prefix}{random:08x}");
-        // The folder gets its name after it has been locked. Otherwise, another process could take it for abandoned.
+        // The folder gets its final name after its file is locked. Otherwise, another process could take the folder for
+        // abandoned.
         let (new, path) = (parent.join(format!(".{name}")), parent.join(name));
         DirBuilder::new().mode(0o700).create(&new)?;
         let locked = || -> io::Result<File> {

@@ -86,7 +86,7 @@ fn encode_one(
     (kept, encoded)
 }
 
-/// Frames 1 to `count`, with those in `keys` requested as key frames.
+/// Frames 1 to `count`, with the frames in `keys` requested as key frames.
 fn film(settings: &Settings, count: u32, keys: &[u32]) -> Vec<Vec<Kept>> {
     let mut encoder = encode::open("x264", settings).expect("libx264");
     assert_eq!(encoder.input(), PixelFormat::Nv12);

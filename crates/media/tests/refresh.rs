@@ -40,7 +40,7 @@ const SHOT: Shot = Shot {
     backwards: false,
 };
 
-/// Frames 1 to `count`, with a refresh requested at those in `asks`.
+/// Frames 1 to `count`, with a refresh requested at the frames in `asks`.
 fn film(shot: Shot, count: u32, asks: &[u32]) -> Vec<Coded> {
     let settings = Settings {
         slices: shot.slices,

@@ -39,7 +39,7 @@ struct SpeakerQueue {
 impl AppSpeaker {
     /// Appends samples (sample frames times [`CHANNELS`]; a remainder is ignored) to the playback. May be called from
     /// any thread and returns at once. Returns the number of accepted sample frames: all of them, or 0 if there is no
-    /// capture. If more than a second of samples is unread, the oldest are dropped.
+    /// capture. If more than a second of samples is unread, the oldest samples are dropped.
     pub fn write(&self, samples: &[f32]) -> usize {
         let frames = samples.len() / CHANNELS;
         let mut waiting = lock(&self.0.0);

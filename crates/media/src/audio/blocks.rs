@@ -50,8 +50,8 @@ impl Blocks {
         self.counters.silence += frames as u64;
     }
 
-    /// Fills `block` if there are enough samples at `now`, including the silence inserted for missing ones. Returns the
-    /// capture time of the block's first sample.
+    /// Fills `block` if there are enough samples at `now`, including the silence inserted for missing samples. Returns
+    /// the capture time of the block's first sample.
     pub(super) fn take(&mut self, now: Instant, block: &mut [f32]) -> Option<Instant> {
         let overdue = self.timeline.overdue(now);
         self.silence(overdue);

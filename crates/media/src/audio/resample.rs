@@ -68,7 +68,7 @@ impl Resampler {
             out.extend_from_slice(&self.at(held, self.place.fract()));
             self.place += step;
         }
-        // Only the frames before the position are dropped. The filter needs all later ones.
+        // Only the frames before the position are dropped. The filter needs all later frames.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -102,7 +102,7 @@ fn open_file(path: &Path, resume: bool) -> std::io::Result<(BufWriter<File>, u32
     let samples = samples / FRAME * FRAME;
     let mut file = BufWriter::new(file);
     file.write_all(&header(LONGEST))?;
-    // A pipe has no samples, and no positions either.
+    // A pipe has no samples, and can't be positioned.
     if samples > 0 {
         file.seek(SeekFrom::Start(u64::from(HEADER + samples)))?;
     }

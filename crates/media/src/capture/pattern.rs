@@ -1,8 +1,8 @@
 //! A moving test pattern with a bar code, generated in this process. It provides pictures to stream without an
 //! application or display.
 //!
-//! It runs by its own clock, like an application, but is no substitute for one in measurements,
-//! because its pictures have never been on a screen.
+//! It runs by its own clock, like an application, but is no substitute for an application in measurements, because its
+//! pictures have never been on a screen.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Capture for Pattern {
                 self.render();
                 self.due = self.due + self.period;
                 if self.due < now {
-                    // If more than a frame late (the machine slept), skip frames instead of catching up.
+                    // If the pattern is more than a frame late (the machine slept), frames are skipped.
                     self.due = now + self.period;
                 }
                 return Ok(CaptureEvent::Frame);

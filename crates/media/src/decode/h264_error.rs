@@ -3,13 +3,13 @@
 /// Why a gap can't be filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SkipError {
-    /// No slice header of this picture or the last one is known, or no parameter sets are known.
+    /// No slice header of this picture or of the last picture is known, or no parameter sets are known.
     #[error("no slice header or parameter set is known yet")]
     NothingKnown,
     /// A key frame has no reference to repeat.
     #[error("a slice of a key frame was lost")]
     KeyFrame,
-    /// The slice belongs to a different picture than earlier ones.
+    /// The slice belongs to a different picture than earlier slices.
     #[error("a slice does not belong to the current picture")]
     OtherPicture,
     /// The stream uses a feature that this module does not support.

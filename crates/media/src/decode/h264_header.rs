@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::h264_bits::{BitReader, BitWriter};
 use super::h264_error::SkipError;
 
-/// Maximum number of bytes read from a parameter set. Those of our encoders have 10 to 60 bytes.
+/// Maximum number of bytes read from a parameter set. The parameter sets of our encoders have 10 to 60 bytes.
 const PARAMETER_SET_BYTES: usize = 1024;
 /// Highest id of a sequence parameter set, and highest id of a picture parameter set (H.264 7.4.2.1.1, 7.4.2.2).
 const MAX_SPS_ID: u32 = 31;
@@ -255,7 +255,7 @@ impl SliceHeader {
     /// Writes the header of a P slice of a non-IDR picture.
     pub(super) fn write(&self, bits: &mut BitWriter, sps: &Sps, pps: &Pps) {
         bits.ue(self.first_mb);
-        bits.ue(0); // P; others of the picture may be of another type
+        bits.ue(0); // P; other slices of the picture may have a different type
         bits.ue(self.pps_id);
         bits.u(sps.frame_num_bits, self.frame_num);
         match sps.poc {

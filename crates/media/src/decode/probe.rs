@@ -19,7 +19,7 @@ const ROWS: u32 = 23;
 /// The result of a working decoder for one picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
-    /// Time from submitting the coded picture to receiving the decoded one, in milliseconds.
+    /// Time from submitting the coded picture to receiving the decoded picture, in milliseconds.
     pub millis: f64,
     /// Size of the coded picture.
     pub bytes: usize,

@@ -64,7 +64,8 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // The request concerns caches for later writes by the CPU, of which there are none, so an error has no effect.
+        // The request matters only if the CPU has written to the memory. This mapping is read-only, so an error has no
+        // effect.
         let _ = self.sync(READ | END);
         // SAFETY: the range is exactly the range that `mmap` returned, and no reference outlives `self`. `munmap` can't
         // fail for such a range, so there is nothing to report.

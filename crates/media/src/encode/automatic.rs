@@ -25,7 +25,7 @@ pub struct Choice {
     pub backend: &'static Backend,
     /// The reason for the selection, in one line.
     pub reason: String,
-    /// If another software encoder replaces libx264: why, and what to install, in one line.
+    /// If another software encoder replaces libx264: the reason, and the package to install, in one line.
     pub warning: Option<String>,
 }
 

@@ -99,7 +99,7 @@ pub(super) enum Unit {
     Slice { first_mb: u32, key_frame: bool },
     /// A parameter set.
     ParameterSet,
-    /// Units that no decoder here needs: delimiters, SEI messages.
+    /// A unit that decoders do not need: a delimiter or an SEI message.
     Other,
 }
 

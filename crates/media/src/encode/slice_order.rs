@@ -73,12 +73,12 @@ impl<'a> SliceOrder<'a> {
         }
     }
 
-    /// An empty buffer.
+    /// An empty buffer, from the pool if possible.
     pub(super) fn buffer(&self) -> Vec<u8> {
         lock(&self.queue).pool.pop().unwrap_or_default()
     }
 
-    /// Returns a buffer.
+    /// Returns a buffer to the pool.
     pub(super) fn unused(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         lock(&self.queue).pool.push(buffer);

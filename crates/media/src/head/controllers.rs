@@ -157,7 +157,7 @@ mod tests {
             .map(|state| state.expect("held"));
         assert_eq!((left.trigger, right.trigger), (0, u16::MAX));
         // The head looks to the left. Seen from the first head pose, the right hand is therefore farther ahead than the
-        // left one.
+        // left hand.
         let grip = right.grip.expect("tracked").position();
         let expected = [-0.4, 1.3, -0.2];
         assert!(

@@ -26,7 +26,8 @@ pub const BACKEND: Backend = Backend {
     open: |_| Ok(open()),
 };
 
-/// Interval of poses at rest, so that the host does not time out (after 330 ms).
+/// Interval of poses at rest. It is shorter than 330 ms, the age at which the host and the client consider a pose
+/// outdated.
 const AT_REST: Duration = Duration::from_millis(100);
 
 /// Degrees per pixel of the mouse: a full turn in 3600 pixels, as usual in games (guess).

@@ -1,8 +1,8 @@
 //! Keys pressed before the window had the keyboard focus, for example if a user holds Ctrl, clicks
 //! into the window, and presses C.
 //!
-//! A modifier among these keys is pressed at the host when the first event carries it, not when the window gets the
-//! focus: if the user has focused the window with Alt+Tab, for example, the held Alt is not meant for the host.
+//! A modifier among these keys is pressed at the host before the first event that needs it, not when the window gets
+//! the focus. For example, if the user has focused the window with Alt+Tab, the held Alt is not meant for the host.
 //!
 //! Spec: X protocol, `KeymapNotify`; Wayland, `wl_keyboard.enter`.
 
@@ -15,7 +15,7 @@ use crate::keyboard::keymap::Keymap;
 pub(super) struct AlreadyHeld(BTreeSet<u8>);
 
 impl AlreadyHeld {
-    /// Those keys of `down` that are not `known`.
+    /// The keys of `down` that are not `known`.
     pub(super) fn of(
         down: impl IntoIterator<Item = u8>,
         known: impl Fn(u8) -> bool,

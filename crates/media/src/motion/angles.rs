@@ -77,7 +77,7 @@ impl FromStr for Axes {
 }
 
 impl Axes {
-    /// The two of these angles that control the input.
+    /// The two angles that control the input.
     pub(super) fn select(&self, angles: Angles) -> [f64; 2] {
         self.0.map(|selected| {
             selected.map_or(0.0, |selected| {
@@ -146,7 +146,7 @@ fn head_angles(rotation: Rotation) -> [f32; 3] {
     [back_x.atan2(back_z), pitch, right[1].atan2(up[1])]
 }
 
-/// The same angle within half a turn.
+/// The same angle, from minus half a turn to half a turn.
 fn wrapped(angle: f32) -> f32 {
     let turn = std::f32::consts::TAU;
     angle - (angle / turn).round() * turn

@@ -1,5 +1,5 @@
-//! The game pad whose right stick a motion deflects. It is the player's first pad or, if there is
-//! none, a separate one.
+//! The game pad whose right stick a motion deflects. It is the player's first pad or, if the player has no pad, a
+//! separate pad.
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{PAD_BUTTONS, PadId, PadIdentity, PadName, PadState};
@@ -19,7 +19,7 @@ impl MotionPad {
     }
 
     /// The event that connects the separate pad. This pad has all buttons and both sticks, because games ignore pads
-    /// with fewer.
+    /// with fewer controls.
     #[must_use]
     pub fn connected() -> InputEvent {
         InputEvent::PadConnected {
@@ -126,7 +126,7 @@ mod tests {
             panic!("a state");
         };
         assert!(state.is_down(PadButton::South) && state.sticks == [7, 8, 32_700, 0]);
-        // Without the player's pad, the separate one is back.
+        // Without the player's pad, the separate pad is back.
         let unplugged = InputEvent::PadDisconnected { pad: pad(0) };
         let events = motion.replace(unplugged);
         assert_eq!(events, [Some(MotionPad::connected()), None]);

@@ -27,7 +27,7 @@ impl Stick {
         }
     }
 
-    /// The deflection at these angles from the centre, if it differs from the last one.
+    /// The deflection at these angles from the centre, if it differs from the last deflection.
     pub(super) fn deflect(&mut self, angles: [f64; 2]) -> Option<Effect> {
         let deflection = angles.map(|angle| {
             let excess = (angle.abs() - self.dead_zone).max(0.0);

@@ -1,5 +1,5 @@
 //! Converts a decoder's picture to packed BGRX, on the calling thread. A large picture is divided between this thread
-//! and a second one.
+//! and a second thread.
 
 use openuvr_proto::units::Size;
 use yuv::{

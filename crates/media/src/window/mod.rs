@@ -50,8 +50,8 @@ pub struct WindowConfig {
     /// Whether the rows of a picture are displayed as they are decoded, instead of all at once. This is supported on
     /// X11 and on a display without a window system.
     pub slices: bool,
-    /// The stream's maximum frame rate in frames per second; `None` if it is unknown. A display whose mode the client
-    /// sets gets a suitable refresh rate.
+    /// The stream's maximum frame rate in frames per second; `None` if it is unknown. If the client sets the display's
+    /// mode, it selects a suitable refresh rate.
     pub frame_rate: Option<NonZeroU16>,
 }
 

@@ -1,8 +1,8 @@
 //! The window with which an application replaces a destroyed window, as games do when they restart
 //! their video.
 //!
-//! Only a window that appears shortly before or after the end of the old one counts, because the
-//! user did not choose the application's other windows.
+//! Only a window that appears shortly before or after the end of the old window counts, because the user did not choose
+//! the application's other windows.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::display::Display;
 use crate::application::{Atoms, client_in, process_of};
 use crate::capture::CaptureError;
 
-/// How long an application may take to open the successor (guess: a large game loads its textures during this time).
+/// Timeout for the appearance of the successor (guess: a large game loads its textures during this time).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long before the end of the old window the successor may appear (guess).
+/// Maximum time by which the successor may appear before the end of the old window (guess).
 const BEFORE: Duration = Duration::from_secs(1);
 
 /// Poll interval. A new window causes an event, but is reparented into its frame only later.

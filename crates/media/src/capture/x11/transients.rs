@@ -1,8 +1,8 @@
 //! Windows of the same application in front of the captured window: menus, tooltips and dialogs. Their pixels are read
 //! from the display, in areas that no other application covers.
 //!
-//! Unlike the captured window, these windows are not redirected. When a server changes a window's storage, it may break
-//! the window's grab, which would close an open menu.
+//! Unlike the captured window, these windows are not redirected. Redirection could close an open menu: a server that
+//! changes a window's storage may break the window's grab.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,7 +25,7 @@ use crate::pixel_layout::PixelLayout;
 /// Maximum number of fetched areas. A partially covered menu has a few.
 const MAX_AREAS: usize = 64;
 
-/// The windows in front of the captured one.
+/// The windows in front of the captured window.
 pub(super) struct Transients {
     atoms: Atoms,
     /// Whether each window in front belongs to the application. The entry of a window is removed when the window is
@@ -95,7 +95,7 @@ impl Transients {
         self.stale = false;
         let parts = match self.find(display, window, place, size) {
             Ok(parts) => parts,
-            // A window was destroyed in the meantime; the event for that is queued.
+            // A window was destroyed in the meantime. The event that reports this is queued.
             Err(ReplyError::X11Error(_)) => Vec::new(),
             Err(e) => return Err(display.broke(e)),
         };
@@ -230,7 +230,7 @@ impl Transients {
         Ok(parts)
     }
 
-    /// The windows in front of the captured one, lowest first. Also determines whether each of them belongs to the
+    /// The windows in front of the captured window, lowest first. Also determines whether each of them belongs to the
     /// application.
     fn in_front(&mut self, display: &Display, window: Window) -> Result<Vec<Window>, ReplyError> {
         let conn = &display.conn;

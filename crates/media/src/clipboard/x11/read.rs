@@ -113,7 +113,7 @@ impl TextRequest {
         let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MAX_TARGETS)?;
         let list = list.reply()?;
         let has: Vec<Atom> = list.value32().into_iter().flatten().collect();
-        // Targets with a known charset come first, those with few characters last.
+        // Targets with a known charset come first, and targets with few characters come last.
         let wanted = [
             atoms.UTF8_STRING,
             atoms.UTF8_MIME,

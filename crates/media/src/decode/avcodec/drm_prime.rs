@@ -120,7 +120,7 @@ mod tests {
 
     const SIZE: Size = Size::new(1280, 720);
 
-    /// As a driver describes it: one object, with the chroma below 736 rows of luma.
+    /// A picture as a driver describes it: one object, with the chroma below 736 rows of luma.
     fn descriptor(format: u32, planes: &[(isize, isize)]) -> Descriptor {
         Descriptor::linear(7, format, planes)
     }

@@ -195,8 +195,8 @@ fn rate_control(value: &str) -> Option<String> {
     })
 }
 
-/// Why a tuning is refused. A tuning of libx264 or libx265 replaces the host's. libx264 combines tunings, and libx265
-/// takes only one. The tunings of other encoders do not delay pictures.
+/// Why a tuning is refused. A tuning of libx264 or libx265 replaces the host's tuning. libx264 combines tunings, and
+/// libx265 takes only one. The tunings of other encoders do not delay pictures.
 fn tuning(encoder: &str, value: &str) -> Option<String> {
     let low_delay = value.split(BETWEEN_TUNINGS).any(|one| one == LOW_DELAY);
     let instead = match encoder {
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_encoder_of_gaminganywhere_is_accepted() {
-        // Its settings for libx264 (MMSys 2013, section 6.1), by libavcodec's names.
+        // GamingAnywhere's settings for libx264 (MMSys 2013, section 6.1), by libavcodec's names.
         let text = "preset=faster\ntune=zerolatency\nrefs=1\nme_method=dia\nme_range=16";
         assert_eq!(checked("libx264", text), Ok(()));
         let text = "x264-params=ref=1:me=dia:merange=16:deblock=1,1:bframes=0";

@@ -1,8 +1,8 @@
 //! A picture in which only a part is updated. All other macroblocks are the encoder's
 //! reconstruction of the previous frame, so that the encoder finds no difference and skips them.
 //!
-//! libx264 has a flag for unchanged macroblocks. It ignores this flag if the quantiser is finer than at the last coding of
-//! these macroblocks, as in a refinement.
+//! libx264's flag for unchanged macroblocks is not sufficient: libx264 ignores it if the quantiser is finer than at the
+//! last coding of these macroblocks, as in a refinement.
 
 use crate::encode::MacroblockRange;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};

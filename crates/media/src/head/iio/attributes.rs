@@ -91,7 +91,7 @@ pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     file.write_all(format!("{value}\n").as_bytes())
 }
 
-/// The names in a folder, sorted, at most `most`.
+/// At most `most` names in a folder, sorted.
 pub(super) fn names(folder: &Path, most: usize) -> io::Result<Vec<String>> {
     let entries = fs::read_dir(folder)?.flatten().take(most);
     let mut names: Vec<String> = entries

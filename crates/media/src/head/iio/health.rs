@@ -7,8 +7,8 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 
 /// A sensor is reported after this time without a sample, or with an unchanged value. A sensor's noise changes the last
-/// digit within a few samples (guess). If the value of a very quiet sensor at rest never changes, this time contains a
-/// whole window of `rest.rs` (1 s), which measures the offset before the value counts as that of a stuck sensor.
+/// digit within a few samples (guess). If the value of a very quiet sensor at rest never changes, its offset is still
+/// measured, because this time contains a whole window of `rest.rs` (1 s).
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// Minimum number of equal samples of a sensor that is stuck.
@@ -33,9 +33,9 @@ pub(super) struct Health {
 /// A fault of a sensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Symptom {
-    /// It sends no samples.
+    /// The sensor sends no samples.
     Silent,
-    /// It repeats this value.
+    /// The sensor repeats this value.
     Stuck([i64; 3]),
 }
 

@@ -1,5 +1,5 @@
 //! The current values of a sensor, read one at a time from `*_raw`. This is for devices without a buffer, and for users
-//! without permission to set it up.
+//! without permission to set up the buffer.
 
 use std::fs::File;
 use std::io::ErrorKind;

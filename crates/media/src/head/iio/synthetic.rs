@@ -11,7 +11,7 @@ const GRAVITY: f64 = 9.806_65;
 /// How the sensor moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Motion {
-    /// It lies still.
+    /// The sensor lies still.
     Rest,
     /// A head that looks around from second 5 to second 50, and rests before and after that time.
     LookAround,

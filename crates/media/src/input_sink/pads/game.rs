@@ -85,7 +85,7 @@ struct Forces {
 }
 
 impl Forces {
-    /// The next pad with a rumble that differs from the reported one.
+    /// The next pad with a rumble that differs from its reported rumble.
     fn next_change(&mut self) -> Option<(PadId, Rumble)> {
         let now = clock::now();
         self.pads.iter_mut().find_map(|(pad, felt)| {

@@ -17,7 +17,7 @@ use super::server;
 use crate::pad::description::Description;
 use crate::pad::xbox;
 
-/// The name of a seat, whose player is not known yet.
+/// The name of a seat. Its player is not known yet.
 const NAME: &str = "OpenUVR pad";
 
 /// Pads that exist from the start until their folder is removed.
@@ -65,7 +65,7 @@ impl Seats {
         &self.sockets
     }
 
-    /// Resets all seats after a host has ended: nothing is held on them any more.
+    /// Resets all seats after a host has ended, so that no key is held.
     pub fn reset(&self) {
         for (pad, _) in PadId::all().zip(&self.sockets.0) {
             // If the folder is missing, there are no devices.

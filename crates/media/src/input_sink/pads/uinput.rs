@@ -137,7 +137,7 @@ struct Forces {
     felt: BTreeMap<PadId, Felt>,
 }
 
-/// The kernel keeps the programs' effects apart, so all requests from uinput count as those of one reader.
+/// The kernel keeps the programs' effects apart, so all requests from uinput count as requests of one reader.
 const PROGRAM: u64 = 0;
 
 impl Forces {

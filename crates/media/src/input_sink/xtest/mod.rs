@@ -1,9 +1,10 @@
 //! Injects input into an X server through its XTEST extension.
 //!
-//! A key is pressed as the physical key, unless it carries a character that this server's layout does not map to that
-//! key. In that case, the character is typed with a different key, with modifiers changed while a key is held, or with
-//! a key code bound for the session. A command (Ctrl and a letter) is sent with the key that has this letter in this
-//! layout. The server's own pointer and auto-repeat are used, except as described in `repeat`.
+//! Usually, the physical key is pressed. If the key carries a character and this server's layout does not map the
+//! physical key to this character, the character is typed in one of three ways: with a different key, with modifiers
+//! that are changed while a key is held, or with a key code that is bound to the character for the session. A command
+//! (Ctrl and a letter) is sent with the key that has this letter in this layout. The server's own pointer and
+//! auto-repeat are used, except as described in `repeat`.
 //!
 //! Spec: XTEST Extension Protocol 2.2.
 
@@ -55,7 +56,7 @@ pub struct Xtest {
     target: Target,
 }
 
-/// Modifiers that differ from the user's while a character key is down.
+/// Modifiers that differ from the user's modifiers while a character key is down.
 #[derive(Debug, Default)]
 struct TemporaryModifiers {
     pressed: Vec<u8>,
@@ -378,7 +379,7 @@ impl InputSink for Xtest {
             InputEvent::Button { button, pressed } => self.button(button, pressed)?,
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy)?,
             InputEvent::ReleaseAll => self.release_keys()?,
-            // Of a device's events, XTEST supports only those of keys and mice, which have been translated before.
+            // XTEST supports only key and mouse events of a device, which have been translated before.
             InputEvent::Device { .. } => {}
             // `pads` handles these.
             InputEvent::PadConnected { .. }

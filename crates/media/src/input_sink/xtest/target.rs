@@ -1,9 +1,9 @@
 //! The window that receives input, and whether a key or click would reach it now. XTEST events go
 //! to the focus window or to the window under the pointer.
 //!
-//! If they would go elsewhere, the window is raised once and checked again. Pointer motion and releases are always
-//! allowed. If an application holds a grab, it receives the events regardless of pointer and focus. This can't be
-//! detected from outside.
+//! If an event would go to a different window, the target window is raised once and checked again. Pointer motion and
+//! releases are always allowed. If an application holds a grab, it receives the events regardless of pointer and focus.
+//! Other clients can't detect such a grab.
 //!
 //! Spec: Extended Window Manager Hints 1.5 (_NET_ACTIVE_WINDOW, _NET_SUPPORTING_WM_CHECK).
 
@@ -19,7 +19,7 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::application::{Application, Atoms, WindowScope, top_of};
 
-/// How long a window manager may take to raise the window, while input waits (guess: it needs less
+/// Maximum time for which input waits until a window manager has raised the window (guess: a window manager needs less
 /// than two of its frames).
 const TIMEOUT: Duration = Duration::from_millis(100);
 

@@ -35,7 +35,7 @@ enum Transition {
 }
 
 impl Table {
-    /// Adds a sequence that types `text`; removes conflicting ones.
+    /// Adds a sequence that types `text`; removes conflicting sequences.
     fn insert(&mut self, symbols: &[u32], text: &str) {
         let Some((last, before)) = symbols.split_last() else {
             return;

@@ -1,5 +1,5 @@
-//! The memory of a pixel buffer that is lent to the host. The memory may have to be withdrawn: it is freed with its
-//! context, while the host keeps the last picture as long as necessary.
+//! The memory of a pixel buffer that is lent to the host. The memory may have to be withdrawn, because it is freed with
+//! its context, and the host may keep the last picture longer.
 //!
 //! Withdrawing waits until the picture is no longer in use, at most until the host has encoded it, and
 //! leaves a copy in its place.

@@ -340,7 +340,7 @@ fn without_a_free_buffer_a_picture_is_skipped() {
     assert!(!ring.idle() && !show(&hosts[0].0));
     hosts.pop();
     assert!(ring.idle() && show(&hosts[0].0));
-    // The newer picture replaces the older one, whose buffer is returned.
+    // The newer picture replaces the older picture, whose buffer is returned.
     assert_eq!(hosts[0].1.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
     assert!(ring.idle());
     drop(hosts);
