@@ -40,7 +40,7 @@ const TYPES: [&[u8]; 8] = [
     b"_NET_WM_WINDOW_TYPE_COMBO",
 ];
 
-/// Which windows of a program belong to the selected window.
+/// The windows of a program that belong to the selected window.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum WindowScope {
     /// The selected window's transient windows: menus, tooltips and dialogs.

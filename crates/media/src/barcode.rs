@@ -101,7 +101,6 @@ pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &Stamp) -> bool {
     draw_cells(data, stride, size, &cells(stamp))
 }
 
-/// Draws cells, like [`draw`].
 fn draw_cells(data: &mut [u8], stride: usize, size: Size, cells: &[bool; CELLS]) -> bool {
     let width = size.width as usize;
     let rows = height(size.width);

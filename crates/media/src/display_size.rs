@@ -19,8 +19,8 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::display::connect;
 
-/// Refresh rate in Hz of created modes if no rate is requested (guess: that of most displays). A created mode drives no
-/// monitor, but applications may limit their frame rate to its refresh rate.
+/// Refresh rate in Hz of created modes if no rate is requested (guess: the rate of most displays). A created mode
+/// drives no monitor, but applications may limit their frame rate to its refresh rate.
 const USUAL_RATE: u16 = 60;
 
 /// Size in millimetres of 960 pixels at 96 dpi, as Xvfb reports for its own screen.
@@ -244,7 +244,7 @@ impl DisplaySize {
     }
 
     fn forget_mode(&self, mode: Mode) {
-        // A leftover mode is harmless. This waits for the reply, so that later queries do not return the mode.
+        // A leftover mode is harmless. The wait for the reply prevents later queries from returning the mode.
         let deleted = self.conn.randr_delete_output_mode(self.output, mode);
         let destroyed = self.conn.randr_destroy_mode(mode);
         let _ = deleted.map(|request| request.check());

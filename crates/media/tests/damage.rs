@@ -121,7 +121,7 @@ fn a_partial_conversion_is_bit_exact() {
                     damage.add(size, Some(&block));
                 }
                 if numbers.below(8) == 0 {
-                    // This frame is not converted. Its damage is added to that of the next frame.
+                    // This frame is not converted. Its damage is added to the next frame's damage.
                     continue;
                 }
                 let picture = drawing.picture(format);

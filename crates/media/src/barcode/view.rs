@@ -1,9 +1,8 @@
 //! The bar code of one eye's picture in virtual reality: frame, eye, view direction, and predicted
 //! display time.
 //!
-//! Its layout is that of [`barcode`](super), with 80 cells across the eye's picture. Its 96 bits,
-//! most significant first, are: frame (24), predicted display time (40), yaw (16), pitch (15), eye
-//! (1).
+//! It has the layout of [`barcode`](super), with 80 cells across the eye's picture. Its 96 bits, most significant
+//! first, are: frame (24), predicted display time (40), yaw (16), pitch (15), eye (1).
 
 use openuvr_proto::units::Size;
 

@@ -368,7 +368,7 @@ mod tests {
 
     const SIZE: Size = Size::new(320, 64);
 
-    /// A file with this many grey pictures, each lighter than the previous one; deleted on drop.
+    /// A file with this many grey pictures, each lighter than the previous picture; deleted on drop.
     fn grey(count: u8) -> TempPath {
         let path = NamedTempFile::new().unwrap().into_temp_path();
         let mut writer = ClipWriter::create(&path, SIZE, 60).unwrap();

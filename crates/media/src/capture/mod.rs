@@ -72,7 +72,7 @@ pub struct RenderInfo {
     pub begun: Option<Instant>,
     /// The head pose used for rendering, if it differs from `pose`.
     pub head: Option<Pose>,
-    /// When the head pose was predicted.
+    /// The time at which the head pose was predicted.
     pub predicted: Option<Instant>,
     /// The predicted display time.
     pub display: Option<Instant>,
@@ -89,7 +89,7 @@ pub struct ConsumedInput {
     pub seq: InputSeq,
     /// Arrival at the host.
     pub received: Instant,
-    /// When the application consumed it.
+    /// The time at which the application consumed the event.
     pub taken: Instant,
 }
 

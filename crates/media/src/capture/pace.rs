@@ -13,8 +13,8 @@ use openuvr_proto::time::Instant;
 /// of 60 Hz displays are off by up to 0.4 % (60.25 Hz). Timers with whole milliseconds turn 60 frames/s into 62.5.
 const TOLERANCE: f64 = 0.05;
 
-/// How long a frame waits for the next one, as a multiple of the gap between earlier frames (guess: most of a game's
-/// jitter).
+/// Maximum wait of a frame for the next frame, as a multiple of the gap between earlier frames (guess: it covers most
+/// of a game's jitter).
 const EXPECTED_GAPS: f64 = 1.25;
 
 /// Maximum number of tokens saved up during a pause. A second token is useful because the response to a click is often
@@ -27,12 +27,12 @@ const DEPTH: u32 = 2;
 pub struct Pace {
     /// Time between tokens; zero without a limit.
     interval: Duration,
-    /// When the bucket is full again if nothing passes (the "theoretical arrival time" of the generic cell rate
-    /// algorithm, ITU-T I.371 annex A).
+    /// The time at which the bucket is full again if nothing passes (the "theoretical arrival time" of the generic cell
+    /// rate algorithm, ITU-T I.371 annex A).
     full: Instant,
     /// Arrival of the waiting frame.
     held: Option<Instant>,
-    /// Arrival of the newest frame, and its distance to the previous one.
+    /// Arrival of the newest frame, and the time since the previous frame's arrival.
     newest: Option<(Instant, Duration)>,
     /// The expected gap to the next frame (the longer of the last two gaps), if frames come faster
     /// than tokens.
@@ -79,8 +79,8 @@ impl Pace {
         self.expected = Some(longer).filter(|gap| *gap < self.interval);
     }
 
-    /// When the waiting frame may pass. This is its arrival time if a token was available by then. `None` if no frame
-    /// waits.
+    /// The time at which the waiting frame may pass: its arrival time if a token was available on arrival. `None` if no
+    /// frame waits.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let token = self.full - self.interval * (DEPTH - 1);

@@ -332,8 +332,8 @@ impl Submitter {
         self.shared.arrived.wake();
     }
 
-    /// Waits until the host has encoded and sent this picture or a newer one. `false` if the host
-    /// is gone or `timeout` expires.
+    /// Waits until the host has encoded and sent this picture or a newer picture. `false` if the host is gone or
+    /// `timeout` expires.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         let waits = |state: &mut State| state.done < ticket.0 && !state.closed;
@@ -393,7 +393,7 @@ impl Capture for Submitted {
 
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
         {
-            // A request for the next picture releases the previous one.
+            // A request for the next picture releases the previous picture.
             if let Some(frame) = &mut self.frame {
                 frame.rest();
             }

@@ -41,7 +41,7 @@ pub trait ToNv12: fmt::Debug + Send {
         self.convert(picture)
     }
 
-    /// The last converted picture, unless it was discarded or there is none.
+    /// The last converted picture. `None` if it was discarded, or before the first conversion.
     fn converted(&self) -> Option<Picture<'_>>;
 
     /// Discards the last converted picture, which is outdated.
@@ -102,7 +102,7 @@ impl Converter {
         self.convert(picture, to)
     }
 
-    /// The last picture that was converted to NV12, unless it was discarded or there is none.
+    /// The last picture that was converted to NV12. `None` if it was discarded, or before the first conversion.
     #[must_use]
     pub fn nv12(&self) -> Option<Picture<'_>> {
         self.nv12.converted()
@@ -227,7 +227,7 @@ fn packed_to_bgrx<'a>(
 
 /// Calls `convert` with all rows of `plane`, which belongs to a checked packed picture of `size` with `row` bytes per
 /// row. A [`Picture`] may lack the padding of its last row. In that case, `yuv` would skip the last pair of rows, so
-/// those rows go through `copy`. Each call starts with an even row.
+/// these rows are copied to `copy`, without padding. Each call starts with an even row.
 fn whole_rows(
     size: Size,
     row: usize,

@@ -1,8 +1,8 @@
 //! Scales pictures down. Each pixel is the mean of the area that it covers in the larger picture.
 //!
 //! This module does not scale up. First, rows are summed with 16-bit products, which the compiler vectorises. Then the
-//! sums are combined by columns. Weights add up to 256, so that a flat area stays exact, and noise is within 3 of the
-//! exact mean, unless a pixel covers hundreds of source pixels.
+//! sums are combined by columns. Weights add up to 256, so a flat area stays exact. For noise, the error is at most 3,
+//! and larger only if a pixel covers hundreds of source pixels.
 
 use std::ops::Range;
 

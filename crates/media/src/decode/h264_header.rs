@@ -353,7 +353,7 @@ fn reference_marking(bits: &mut BitReader) -> Result<Vec<(u32, u32, u32)>, SkipE
     Ok(marking)
 }
 
-/// disable_deblocking_filter_idc, and the two offsets that follow unless it is 1 (7.3.3).
+/// disable_deblocking_filter_idc, and the two offsets that follow if it is not 1 (7.3.3).
 fn deblocking(bits: &mut BitReader) -> Result<(u32, i32, i32), SkipError> {
     match at_most(bits.ue()?, 2)? {
         1 => Ok((1, 0, 0)),

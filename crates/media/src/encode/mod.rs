@@ -198,7 +198,7 @@ pub enum Rate {
     Cbr(Bitrate),
 }
 
-/// When an intra refresh crosses the picture. After a refresh, earlier losses have no effect.
+/// The schedule of intra refreshes. After a refresh, earlier losses have no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refresh {
     /// When [`FrameRequest::refresh`] requests a refresh. The refresh advances by one column of macroblocks per frame.
@@ -239,7 +239,8 @@ pub struct Settings {
     pub pixels: Chroma,
     /// The rate control.
     pub rate: Rate,
-    /// When intra refreshes are made; `None`: never. With refreshes, each frame refers only to the frame before it.
+    /// The schedule of intra refreshes; `None`: no refreshes. With refreshes, each frame refers only to the frame
+    /// before it.
     pub refresh: Option<Refresh>,
 }
 
@@ -372,7 +373,7 @@ pub struct FrameRequest<'a> {
     pub refresh: bool,
     /// Quantiser, on H.264's scale from 0 (best) to 51.
     pub qp: u8,
-    /// The macroblocks to code; the decoder repeats all others. `None` means all. Requires
+    /// The macroblocks to code; the decoder repeats all other macroblocks. `None` means all. Requires
     /// [`Encoder::supports_partial`] and a frame that refers to the newest one.
     pub part: Option<MacroblockRange>,
     /// For each macroblock, in raster order, whether to skip it. A macroblock is skipped if the picture has not changed

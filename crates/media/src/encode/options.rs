@@ -50,7 +50,6 @@ impl EncoderOptions {
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The first `count` options.
     pub(super) fn first(&self, count: usize) -> EncoderOptions {
         EncoderOptions(self.0.iter().take(count).cloned().collect())
     }

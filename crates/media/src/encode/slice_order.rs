@@ -1,9 +1,9 @@
 //! Puts the slices of a picture into order if several threads encode it.
 //!
 //! With sliced threads, libx264 delivers slices from several threads concurrently and out of order (measured with two
-//! threads or more). The encoder threads of this crate do the same. The next slice in order goes to the sink at once;
-//! the others wait. One thread delivers at a time, outside of the lock, so that no encoder thread waits for the sink of
-//! another.
+//! threads or more). The encoder threads of this crate do the same. The next slice in order goes to the sink
+//! immediately; later slices wait. One thread delivers at a time, outside of the lock, so that no encoder thread waits
+//! for the sink of another.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

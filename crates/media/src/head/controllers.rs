@@ -16,7 +16,6 @@ use super::HeadPoseInput;
 /// table).
 const REST_POSITION: [f32; 3] = [0.2, -0.3, -0.4];
 
-/// A control of the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Control {
     Trigger,

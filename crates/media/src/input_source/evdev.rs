@@ -3,7 +3,7 @@
 //! them.
 //!
 //! Keyboard layouts are not applied. Events that the host does not use (auto-repeat, scan codes, LEDs) are left out;
-//! all others are sent to the host unchanged.
+//! all other events are sent to the host unchanged.
 
 mod sys;
 
@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use super::{InputSource, SourceError, SourceEvent};
 use crate::input_event::{BYTES, Event, SYN_DROPPED};
 
-/// `EV_SW`: a switch, such as that of a lid or a dock.
+/// `EV_SW`: a switch, such as the switch of a lid or a dock.
 const EV_SW: u16 = 5;
 
 /// Number of events read at once. The kernel queues 64 for a mouse.
@@ -200,7 +200,7 @@ impl InputSource for Evdev {
 enum EventFormat {
     /// `struct input_event`s, and whether their times are on the monotonic clock.
     Events { stamped: bool },
-    /// Packets, and the buttons of the last one.
+    /// Packets, and the buttons of the last packet.
     Packets { buttons: u8 },
 }
 

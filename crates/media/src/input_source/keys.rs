@@ -188,7 +188,6 @@ impl KeyTranslator {
         other
     }
 
-    /// The current key mode.
     fn mode(&self, grabbed: bool) -> Keys {
         let game = grabbed && self.usual == Keys::Symbol;
         let usual = if game { Keys::Position } else { self.usual };

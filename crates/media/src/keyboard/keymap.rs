@@ -73,7 +73,7 @@ pub struct KeyCombination {
     pub keycode: u8,
     /// The modifiers that the key's type uses.
     pub mask: u8,
-    /// The modifiers of `mask` that must be held; the others must not be held.
+    /// The modifiers of `mask` that must be held; the other modifiers of `mask` must not be held.
     pub mods: u8,
 }
 

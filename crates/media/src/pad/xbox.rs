@@ -35,12 +35,10 @@ const KEYS: [(PadButton, u16); 11] = [
 const STICKS: [u16; 4] = [ABS_X, ABS_Y, ABS_RX, ABS_RY];
 const TRIGGERS: [u16; 2] = [ABS_Z, ABS_RZ];
 
-/// The pad's keys.
 pub(crate) fn keys() -> impl Iterator<Item = u16> {
     KEYS.into_iter().map(|(_, code)| code)
 }
 
-/// The pad's axes.
 pub(crate) fn axes() -> impl Iterator<Item = (u16, Axis)> {
     let axis = |minimum, maximum, fuzz, flat| Axis {
         value: 0,

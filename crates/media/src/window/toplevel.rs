@@ -136,7 +136,6 @@ impl Window {
         Ok(window)
     }
 
-    /// Toggles full screen.
     pub(crate) fn toggle_full_screen(&mut self, conn: &RustConnection) -> Result<(), ReplyError> {
         self.full_screen = !self.full_screen;
         if self.is_managed(conn)? {

@@ -1,8 +1,8 @@
 //! libavcodec's AAC encoder with its frame and packet.
 //!
 //! The sample format of a context and the channel layout of a frame are not options, and their offsets differ between
-//! the major versions of the library. This module sets the format through the context's `AVCodecParameters`. It gets
-//! the frame from a decoder of uncompressed sound, which sets the layout.
+//! the major versions of the library. This module sets the format through the context's `AVCodecParameters`. A decoder
+//! of uncompressed sound fills the frame and sets its channel layout.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -125,7 +125,6 @@ impl Drop for Context {
     }
 }
 
-/// A packet.
 struct Packet {
     functions: Arc<Functions>,
     packet: NonNull<AvPacket>,
@@ -150,7 +149,6 @@ impl Drop for Packet {
     }
 }
 
-/// A frame.
 struct Frame {
     functions: Arc<Functions>,
     frame: NonNull<AvFrame>,
@@ -218,7 +216,6 @@ impl Drop for Frame {
     }
 }
 
-/// An open encoder.
 pub(super) struct Encoder {
     context: Context,
     frame: Frame,

@@ -179,7 +179,6 @@ impl Format {
     }
 }
 
-/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadResult {
     /// The number of sample frames that were read.

@@ -217,7 +217,6 @@ impl Drop for Encoder {
     }
 }
 
-/// A decoder.
 pub(super) struct Decoder {
     library: Library,
     state: NonNull<OpusDecoder>,

@@ -20,7 +20,7 @@ const EARLIER: Duration = Duration::from_micros(25);
 pub(super) struct Rhythm {
     /// Duration of a chunk.
     piece: Duration,
-    /// When the next chunk is expected; `None`: unknown.
+    /// The time at which the next chunk is expected; `None`: unknown.
     next: Option<Instant>,
 }
 
@@ -35,7 +35,7 @@ impl Rhythm {
             return;
         };
         self.piece = duration_of(each);
-        // When the last of these chunks was expected.
+        // The time at which the last of these chunks was expected.
         let expected = self.next.map(|next| next + self.piece * (pieces - 1));
         let unseen = expected.filter(|at| {
             // If this is false, the arrival was observed, or the timing has changed.
@@ -91,7 +91,7 @@ mod tests {
                 let late = at.since(there);
                 assert!(late <= GRACE + EARLIER, "{late:?}");
                 if at < there {
-                    // One chunk is available; the reader waits for the other.
+                    // One chunk is available; the reader waits for the second chunk.
                     rhythm.arrived(at, 1, 120, false);
                     woken += 1;
                     rhythm.arrived(there, 1, 120, true);

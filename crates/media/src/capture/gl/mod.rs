@@ -39,11 +39,11 @@ pub use sys::{ContextGuard, Native, PrivateContext, ReadBack};
 /// or the dynamic linker. The result must be the driver's own function.
 pub type Loader<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 
-/// Receives finished pictures, on the application's thread or on the waiting thread, never on both
-/// at once. Usually [`Submitter::submit`](super::submit::Submitter::submit).
+/// Receives finished pictures, on the application's thread or on the waiting thread, never on both at the same time.
+/// Usually [`Submitter::submit`](super::submit::Submitter::submit).
 pub type Submit = Arc<dyn Fn(Box<dyn Frame>, RenderInfo) -> Option<Ticket> + Send + Sync>;
 
-/// How the application's context was created, which determines how to create one that shares its
+/// The method by which the application's context was created. It determines how to create a context that shares the
 /// buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
@@ -70,8 +70,8 @@ pub enum ReadSource {
         /// Its OpenGL name.
         name: u32,
     },
-    /// A pixel buffer into which the application has read a picture. It is copied on the GPU, so
-    /// the application may overwrite it at once.
+    /// A pixel buffer into which the application has read a picture. The picture is copied on the GPU, so the
+    /// application may overwrite it immediately.
     Buffer {
         /// Its OpenGL name.
         name: u32,

@@ -106,7 +106,7 @@ fn a_static_picture_is_requested_once() {
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 2);
     assert_eq!(app.missing_still(at(6000)), None, "it was handed over");
-    // Submits pictures until one is refused because it comes too soon after the others.
+    // Submits pictures until a picture is refused because it comes too soon after the others.
     assert!(app.wants(at(6000)));
     let _ = app.submit(picture(&pool, 3), RenderInfo::default());
     while app.wants(at(6001)) {

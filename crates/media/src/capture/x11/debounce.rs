@@ -1,5 +1,5 @@
-//! Decides when a burst of damage is a complete picture: at once for a swap, or after a short
-//! silence for a painter that needs several requests.
+//! Decides when a burst of damage is a complete picture: immediately for a swap, or after a short silence for a painter
+//! that needs several requests.
 //!
 //! This module decides only the time of capture. Later drawing is not lost, because the server reports new damage, and
 //! the next frame contains it.
@@ -111,7 +111,7 @@ pub(super) struct DamageDebounce {
     /// The last burst's rectangle. If the next burst has the same rectangle, it counts as complete at once, so that an
     /// animated window on a large display is not delayed in each frame.
     last: Area,
-    /// When a burst was last released at once.
+    /// The last time at which a burst was released without a delay.
     released_at_once: Option<Instant>,
     /// Bursts still to be debounced.
     debounced_bursts: u32,
@@ -162,7 +162,7 @@ impl DamageDebounce {
         }
     }
 
-    /// When to capture the burst; `None` if there is none.
+    /// The time at which to capture the burst; `None` if there is none.
     pub(super) fn due(&self) -> Option<Instant> {
         let burst = self.burst.as_ref()?;
         if self.debounced_bursts == 0 && self.is_whole(burst.area) {

@@ -55,7 +55,6 @@ impl Display {
         &self.conn.setup().roots[self.screen]
     }
 
-    /// The pixel layout of a visual.
     pub(crate) fn form(&self, visual: Visualid) -> Result<PixelLayout, CaptureError> {
         PixelLayout::of(self.conn.setup(), visual, &self.name).map_err(CaptureError)
     }

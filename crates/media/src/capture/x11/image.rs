@@ -1,6 +1,6 @@
-//! The persistent picture: the server copies changed areas into shared memory. It writes an area directly into the
-//! picture only if the area is as wide as the picture and the server's pixel layout is that of the picture. Otherwise,
-//! it writes to a second segment. The pixels are then copied from this segment to the picture, and converted if
+//! The persistent picture: the server copies changed areas into shared memory. If an area is as wide as the picture and
+//! the server's pixel layout equals the picture's layout, the server writes directly into the picture. Otherwise, the
+//! server writes to a second segment. The pixels are then copied from this segment to the picture, and converted if
 //! necessary.
 
 use openuvr_proto::units::Size;
@@ -71,7 +71,7 @@ impl Image {
             size,
             form,
             picture: segment()?,
-            // This segment has the size of the picture, because a part may have any size up to that of the picture.
+            // This segment has the size of the picture, because a part may be as large as the picture.
             part: segment()?,
             whole: false,
         })

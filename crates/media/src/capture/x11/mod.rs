@@ -1,8 +1,8 @@
 //! Captures an X display, a region of it, or one window, even while other windows cover that window.
 //!
-//! XDamage reports drawing, MIT-SHM transfers changed pixels, and XComposite keeps a window's pixels separate from
-//! those of windows in front. This is not a periodic screen grabber: while nothing is drawn, no pixels are transferred.
-//! The picture does not include the pointer; see [`cursor`](super::cursor).
+//! XDamage reports drawing, MIT-SHM transfers changed pixels, and XComposite keeps a window's pixels separate from the
+//! pixels of windows in front. This is not a periodic screen grabber: while nothing is drawn, no pixels are
+//! transferred. The picture does not include the pointer; see [`cursor`](super::cursor).
 //!
 //! The damage level is *bounding box*, and the damage is subtracted after each report. *Raw rectangles* would arrive
 //! once per drawing request (thousands for one repaint of a toolkit, queued in the server while the encoder works).
@@ -64,7 +64,7 @@ pub struct Target {
 pub enum CaptureArea {
     /// The complete display.
     Display,
-    /// One window, even while others cover it.
+    /// One window, even while other windows cover it.
     Window(WindowQuery),
     /// A rectangle in the display's pixels, clipped to the display.
     Region {
@@ -121,7 +121,7 @@ pub struct X11Capture {
     /// Whether damage has been reported since the last subtraction. After a report, the server reports nothing until
     /// more area is damaged.
     reported: bool,
-    /// Where the last picture differs from the previous one; `None` if unknown.
+    /// The area in which the last picture differs from the previous picture; `None` if unknown.
     changed: Option<Block>,
     /// The last fetch's sequence number and area. Earlier reports for this area are outdated.
     fetched: Option<(u64, Area)>,
@@ -476,7 +476,6 @@ impl X11Capture {
     }
 }
 
-/// The pixel layout of the captured surface.
 fn form_of(display: &Display, surface: &Surface) -> Result<PixelLayout, CaptureError> {
     let visual = surface.visual().map(|(visual, _)| visual);
     display.form(visual.unwrap_or(display.screen().root_visual))

@@ -33,8 +33,8 @@ enum Kind {
         /// The window's ancestor among the root's children: the window manager's frame, or the
         /// window itself.
         top: Window,
-        /// The storage that XComposite keeps for the window, even while others cover it. Valid
-        /// until the window is resized or mapped again.
+        /// The storage that XComposite keeps for the window, even while other windows cover it. Valid until the window
+        /// is resized or mapped again.
         pixmap: Option<Pixmap>,
     },
 }
@@ -204,7 +204,7 @@ impl Surface {
                     (self.shown).is_some_and(|s| i16::try_from(border) == Ok(s.origin.0))
                 };
                 let same = self.shown.is_some_and(|s| s.size == size) && border.is_none_or(keeps);
-                // A region of the display keeps its size unless the display's edge cuts it.
+                // The size of a region of the display changes only if the display's edge cuts the region.
                 Some(if same || (root && self.unclipped(size)) {
                     SurfaceChange::Moved
                 } else {

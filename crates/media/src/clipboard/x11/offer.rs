@@ -196,7 +196,7 @@ impl Offers {
         Ok(true)
     }
 
-    /// Stores the next part after a program has taken the previous one. An empty part marks the end.
+    /// Stores the next part after a program has taken the previous part. An empty part marks the end.
     pub(super) fn taken(
         &mut self,
         conn: &RustConnection,

@@ -41,7 +41,7 @@ enum Step {
 pub(super) struct TextRequest {
     /// The requestor window.
     pub(super) window: Window,
-    /// When the request times out.
+    /// The time at which the request times out.
     pub(super) until: Instant,
     /// Time of the copy, on the server's clock.
     copied: u32,

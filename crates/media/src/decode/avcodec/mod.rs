@@ -27,7 +27,6 @@ use crate::dma_buf::MappedPicture;
 use crate::picture::Picture;
 use crate::present::{Canvas, to_bgrx};
 
-/// The software decoder.
 static SOFTWARE: sys::Kind = sys::Kind {
     backend: "avcodec",
     name: "h264",
@@ -296,7 +295,7 @@ impl Avcodec {
     }
 
     /// Feeds a slice after filling a gap before it. Returns the number of macroblocks at the start of the slice that
-    /// equal those of the reference picture.
+    /// equal the reference picture.
     fn slice(&mut self, bytes: &[u8], current: &mut Current, first_mb: u32) -> Result<u32, String> {
         let seen = self.pskip.observe(bytes).map_err(|e| e.to_string())?;
         if seen.first_mb != first_mb {
@@ -366,7 +365,7 @@ impl Avcodec {
         Err("libavcodec neither accepts nor returns data".into())
     }
 
-    /// Receives pictures up to that of `frame`.
+    /// Receives pictures up to the picture of `frame`.
     fn drain(&mut self, frame: FrameId) -> Result<bool, String> {
         if self.library.is_whole() {
             let whole = std::mem::take(&mut self.whole);

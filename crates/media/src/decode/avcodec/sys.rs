@@ -42,7 +42,6 @@ pub(super) struct Kind {
     pub(super) device: Option<&'static str>,
 }
 
-/// A codec context.
 struct Context(NonNull<AvCodecContext>);
 
 impl Context {
@@ -207,8 +206,8 @@ struct HeldFrame {
     descriptor: Descriptor,
 }
 
-// SAFETY: libavutil counts references atomically, so the last one may be released by any thread, and the frame is not used
-// for anything else.
+// SAFETY: libavutil counts references atomically, so any thread may release the last reference, and the frame is not
+// used for anything else.
 unsafe impl Send for HeldFrame {}
 // SAFETY: shared references only read `descriptor`.
 unsafe impl Sync for HeldFrame {}
@@ -427,8 +426,9 @@ impl Decoder {
         if !self.kind.dma_bufs || frame.format != self.drm_prime {
             return Ok(None);
         }
-        // SAFETY: in this format, the first address is that of the descriptor, or null; the frame holds a reference to it.
-        // The descriptor is aligned, because the library itself accesses it as this structure.
+        // SAFETY: in this format, the first address is the descriptor's address or null, and the frame holds a
+        // reference to the descriptor. The descriptor is aligned, because the library itself accesses it as this
+        // structure.
         let Some(descriptor) = (unsafe { frame.data[0].cast::<Descriptor>().as_ref() }) else {
             return Err("the picture has no description of its memory".to_owned());
         };
@@ -577,7 +577,7 @@ mod tests {
     use super::*;
     use crate::dma_buf::NV12;
 
-    /// libavcodec's own decoder, in place of one that provides dma-bufs.
+    /// libavcodec's own decoder, in place of a decoder that provides dma-bufs.
     static KIND: Kind = Kind {
         backend: "h264",
         name: "h264",

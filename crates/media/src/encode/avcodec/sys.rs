@@ -27,7 +27,7 @@ const DEVICE: &str = "device";
 const PICTURE_I: c_int = 1;
 const PICTURE_ANY: c_int = 0;
 
-/// Options that an encoder may lack; all others must be accepted.
+/// Options that an encoder may lack; it must accept all other options.
 const OPTIONAL: [&str; 5] = [
     "threads",
     "color_primaries",
@@ -83,7 +83,6 @@ struct Upload {
     frame: NonNull<AvFrame>,
 }
 
-/// An open encoder.
 pub(super) struct Encoder {
     functions: Arc<Functions>,
     context: NonNull<AvCodecContext>,

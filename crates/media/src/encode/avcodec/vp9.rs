@@ -130,16 +130,16 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
 }
 
 impl Vp9 {
-    /// Whether the encoder must be opened again with the requested bitrate. This costs a key frame, so it is done only
-    /// if the bitrates differ much or if this frame is a key frame anyway.
+    /// Whether the encoder must be opened again with the requested bitrate. Opening costs a key frame, so the result is
+    /// `true` only if the bitrates differ much or if this frame is a key frame anyway.
     fn must_reopen(&self, key_frame: bool) -> bool {
         (key_frame && self.wanted != self.rate)
             || super::is_worth_a_key_frame(self.rate, self.wanted)
     }
 }
 
-/// Receives the last submitted picture. With `lag-in-frames` 0, libvpx finishes a picture before the call that submits
-/// it returns, so there is no need to wait.
+/// Receives the last submitted picture. With `lag-in-frames` 0, libvpx finishes a picture during the call that submits
+/// it, so there is no need to wait.
 fn receive(library: &mut sys::Encoder) -> Result<(), String> {
     match library.receive()? {
         true => Ok(()),

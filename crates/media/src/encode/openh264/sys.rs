@@ -1,9 +1,9 @@
 //! libopenh264, loaded at run time: its function table and structures. The parent module explains
 //! the settings.
 //!
-//! The structures are those of codec_api.h and codec_app_def.h of version 2.3.1 (Debian 12, tested
-//! here). Versions 2.1 to 2.5 have the same structures. Version 2.6 (Debian 13, not tested) has
-//! three more numbers after each layer of its output, and more fields after those declared here.
+//! The structures are from codec_api.h and codec_app_def.h of version 2.3.1 (Debian 12, tested here). Versions 2.1 to
+//! 2.5 have the same structures. Version 2.6 (Debian 13, not tested) has three more numbers after each layer of its
+//! output, and more fields after those declared here.
 #![allow(unsafe_code)]
 
 use std::ffi::{OsString, c_int, c_longlong, c_uchar, c_uint, c_void};
@@ -217,7 +217,6 @@ impl Library {
             })
     }
 
-    /// An encoder with `settings`.
     pub(super) fn encoder(&self, settings: &Settings) -> Result<Encoder, EncodeError> {
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: writes one pointer.
@@ -270,7 +269,6 @@ impl Functions {
     }
 }
 
-/// An open encoder.
 pub(super) struct Encoder {
     library: Library,
     handle: NonNull<*const Table>,

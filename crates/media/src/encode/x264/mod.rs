@@ -38,8 +38,8 @@ const QP_MAX: u8 = 51;
 /// IEC 61966-2-1 in ITU-T H.264 table E-4.
 const SRGB: i32 = 13;
 
-/// Size of the decoded picture buffer. It lets an older picture be the reference after a loss. It covers 7 frames of
-/// feedback delay, and costs only memory.
+/// Size of the decoded picture buffer. With it, an older picture can be the reference after a loss. Eight pictures
+/// cover 7 frames of feedback delay, and cost only memory.
 const DPB: u8 = 8;
 
 /// libx264 gives each sliced thread at least this many rows of macroblocks, and reduces the number
@@ -59,13 +59,12 @@ struct X264 {
     total_mbs: u32,
     /// The number of macroblocks of the first thread, whose slices are sent first. Threads may share a core with each
     /// other or with a client's decoder. With real-time scheduling, the first thread therefore has a priority one level
-    /// higher than the others. The decoder then need not wait for the complete picture. Measured on two cores with a
-    /// host and a client: see `docs/adr/0003-encoder-defaults.md`.
+    /// higher than the other threads. The decoder then need not wait for the complete picture. Measured on two cores
+    /// with a host and a client: see `docs/adr/0003-encoder-defaults.md`.
     first_part: u32,
     pool: Pool,
     /// Memory of the composed picture, for a frame in which only a part of the picture is encoded.
     mixed: CompositePicture,
-    /// The newest frame.
     newest: FrameId,
     /// Whether the last frame failed, so that references can't be trusted.
     broken: bool,

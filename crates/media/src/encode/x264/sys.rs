@@ -226,7 +226,6 @@ pub(super) struct Input<'a> {
     pub(super) unchanged: Option<&'a [bool]>,
 }
 
-/// An open encoder.
 pub(super) struct Encoder {
     library: Library,
     handle: NonNull<x264_t>,
@@ -412,8 +411,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Starts an intra refresh with the next picture, or after the current one. Requires an encoder
-    /// with `b_intra_refresh`.
+    /// Starts an intra refresh with the next picture, or after the current refresh. Requires an encoder with
+    /// `b_intra_refresh`.
     pub(super) fn refresh(&mut self) {
         // SAFETY: no picture is being encoded: that takes `&mut self` as well.
         unsafe { (self.library.0.intra_refresh)(self.handle.as_ptr()) }

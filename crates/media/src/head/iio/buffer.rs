@@ -39,11 +39,11 @@ pub(super) struct Stream {
     period: Option<f64>,
     stamp: Option<i64>,
     arrival: Option<Instant>,
-    /// When the next scan of a recording in a regular file is due.
+    /// The time at which the next scan of a recording in a regular file is due.
     due: Option<Instant>,
 }
 
-/// When a scan was sampled.
+/// The time at which a scan was sampled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Timing {
     /// On the monotonic clock.
@@ -199,7 +199,7 @@ impl Stream {
     }
 }
 
-/// Enables the channels of these sensors and the timestamp, and disables the others.
+/// Enables the channels of these sensors and the timestamp, and disables all other channels.
 fn enable_channels(device: &Path, kinds: &[Kind], changes: &mut Changes) -> Result<Layout, String> {
     let folder = device.join("scan_elements");
     let names = attributes::names(&folder, MAX_ENTRIES)

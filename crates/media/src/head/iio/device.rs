@@ -48,7 +48,6 @@ impl Kind {
     }
 }
 
-/// A sensor of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Sensor {
     pub(super) kind: Kind,
@@ -207,7 +206,6 @@ impl MountMatrix {
     /// few decimals.
     const TOLERANCE: f64 = 0.05;
 
-    /// The determinant.
     fn determinant(&self) -> f64 {
         let [[a, b, c], [d, e, f], [g, h, i]] = self.0;
         a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)

@@ -5,8 +5,9 @@
 //! corrects the gyroscope's offset, and yaw drifts with the remaining error. VQF handles offsets of up to 2° per second;
 //! [`RestDetector`] measures a larger offset beforehand.
 //!
-//! Sensor axes are those of IIO's mount matrix (`Documentation/devicetree/bindings/iio/mount-matrix.txt`): x to the right, y
-//! up, z towards the viewer. A head's axes in OpenXR are the same. Position and linear velocity are not measured.
+//! Sensor axes are the axes of IIO's mount matrix (`Documentation/devicetree/bindings/iio/mount-matrix.txt`): x to the
+//! right, y up, z towards the viewer. A head's axes in OpenXR are the same. Position and linear velocity are not
+//! measured.
 //!
 //! This module has no clock; the duration of each sample is an argument.
 
@@ -81,8 +82,8 @@ impl Fusion {
         }
     }
 
-    /// Processes an angular velocity in radians per second, `step` seconds after the previous one. Values that are not
-    /// finite are ignored.
+    /// Processes an angular velocity in radians per second, `step` seconds after the previous value. Values that are
+    /// not finite are ignored.
     pub(super) fn turn(&mut self, rate: [f64; 3], step: f64) {
         if !is_usable(rate) {
             return;

@@ -79,8 +79,8 @@ pub struct Iio {
     tracker: Tracker,
     schedule: Schedule,
     request: RateRequest,
-    /// Changes to the attributes, undone on drop after the files are closed: first those of the buffers, then those of
-    /// the rates. Drivers refuse to change the rate while a buffer is enabled.
+    /// Changes to the attributes, undone on drop after the files are closed: first the changes to the buffers, then the
+    /// changes to the rates. Drivers refuse to change the rate while a buffer is enabled.
     changes: [Changes; 2],
 }
 

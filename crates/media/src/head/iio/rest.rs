@@ -64,8 +64,8 @@ impl RestDetector {
         self.accelerometer.add(acceleration);
     }
 
-    /// Adds an angular velocity in radians per second, `step` seconds after the previous one.
-    /// Returns the outcome of the window that ends here.
+    /// Adds an angular velocity in radians per second, `step` seconds after the previous value. Returns the outcome of
+    /// the window that ends here.
     pub(super) fn turn(&mut self, rate: [f64; 3], step: f64) -> Option<Window> {
         self.gyroscope.add(rate);
         self.elapsed += step;

@@ -6,8 +6,8 @@
 //! and no state remains if the host is killed. Pressing a key that is already down sends no event to clients, but
 //! restarts the server's repeat delay.
 //!
-//! Spec: XKB protocol, section 10.2 (`PerKeyRepeat`). The start and stop behaviour is that of
-//! X.Org's server (`ProcXkbSetControls`, `AccessXFilterPressEvent`).
+//! Spec: XKB protocol, section 10.2 (`PerKeyRepeat`). Starts and stops follow the behaviour of X.Org's server
+//! (`ProcXkbSetControls`, `AccessXFilterPressEvent`).
 
 use x11rb::connection::Connection as _;
 use x11rb::errors::{ConnectionError, ReplyError};

@@ -14,7 +14,6 @@ const EVIOCGVERSION: u32 = opcode::read::<c_int>(b'E', 0x01);
 const EVIOCGKEY: u32 = opcode::read::<[u8; KEYS]>(b'E', 0x18);
 const EVIOCSCLOCKID: u32 = opcode::write::<c_int>(b'E', 0xa0);
 
-/// Whether `fd` is an event device.
 pub(super) fn is_event_device(fd: impl AsFd) -> bool {
     // SAFETY: EVIOCGVERSION writes an int; other files refuse it.
     unsafe { ioctl(fd, Getter::<EVIOCGVERSION, c_int>::new()) }.is_ok()

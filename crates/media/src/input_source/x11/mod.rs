@@ -462,8 +462,8 @@ fn keys_down(bits: &[u8; 31]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Whether a `FocusOut` removes the keyboard focus. It does not if the focus moves to a child window or only follows
-/// the pointer.
+/// Whether a `FocusOut` removes the keyboard focus. The window keeps the keyboard if the focus moves to a child window
+/// or only follows the pointer.
 fn loses_keys(detail: xproto::NotifyDetail) -> bool {
     detail != xproto::NotifyDetail::INFERIOR && detail != xproto::NotifyDetail::POINTER
 }

@@ -26,7 +26,6 @@ pub(super) fn of_locale() -> Table {
     named(own.filter(|file| file.is_file()).unwrap_or_else(of_system))
 }
 
-/// The table in `file`.
 pub(super) fn named(file: PathBuf) -> Table {
     let Some(text) = read(&file) else {
         tracing::warn!(

@@ -25,7 +25,6 @@ pub(crate) struct Table {
     places: u32,
 }
 
-/// A transition.
 #[derive(Clone, Debug)]
 enum Transition {
     /// To this position.

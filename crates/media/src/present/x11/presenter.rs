@@ -425,7 +425,7 @@ impl Canvas for X11Presenter {
 
     fn show(&mut self, _frame: FrameId, size: Size) -> Result<bool, PresentError> {
         if !self.buffers.is_started() && !self.stalled && self.is_shown(size) {
-            // Nothing was painted, so the picture is the previous one.
+            // Nothing was painted, so the picture equals the previous picture.
             return Ok(true);
         }
         if !self.start_buffer(size)? | std::mem::take(&mut self.stalled) {

@@ -151,8 +151,8 @@ fn aimed(view: EyeView, how: Homography) -> (Size, Vec<AimedRegion>) {
 }
 
 /// Percentage of pixels with a channel that differs by more than `within`. The software renderer computes every 16th
-/// pixel exactly and interpolates the others. At the picture's edge, a pixel may therefore be black in only one of
-/// the pictures.
+/// pixel exactly and interpolates the other pixels. At the picture's edge, a pixel may therefore be black in only one
+/// of the pictures.
 fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
     let apart = |(a, b): (&[u8], &[u8])| (0..3).any(|i| a[i].abs_diff(b[i]) > within);
     let pairs = a.chunks_exact(4).zip(b.chunks_exact(4));

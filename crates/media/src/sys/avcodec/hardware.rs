@@ -167,7 +167,6 @@ impl Drop for Reference {
     }
 }
 
-/// An open device.
 pub(crate) struct Device(Reference);
 
 impl Device {
@@ -389,7 +388,8 @@ impl Places {
         })
     }
 
-    /// Derives the offsets from those of the adjacent options. `None` if the options are not where they are expected.
+    /// Derives the offsets from the offsets of the adjacent options. `None` if the options are not where they are
+    /// expected.
     ///
     /// # Safety
     /// `context` must be a context of this library.

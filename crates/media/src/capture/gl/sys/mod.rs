@@ -208,9 +208,9 @@ impl ReadBack {
     }
 
     /// Ends the read-back before its context is destroyed. Pictures that the host still holds are copied to ordinary
-    /// memory. This waits until the pictures are not in use, at most until the host has encoded one. If `current` is
-    /// true, the context must be current on this thread, and its buffers are deleted. Otherwise, they are freed with
-    /// the context.
+    /// memory. The call waits until these pictures are not in use, at most until the host has encoded a picture. If
+    /// `current` is true, the context must be current on this thread, and its buffers are deleted. Otherwise, they are
+    /// freed with the context.
     pub fn retire(mut self, current: bool) {
         self.withdraw(current);
         if current {

@@ -389,7 +389,7 @@ pub(super) struct Xlib {
 type Handler = unsafe extern "C" fn(Ptr, Ptr) -> c_int;
 
 impl Xlib {
-    /// `None` if the application has not loaded libX11.
+    /// Finds the functions. `None` if the application has not loaded libX11.
     fn find() -> Option<Xlib> {
         use libloading::os::unix::Library;
         const NOLOAD: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;

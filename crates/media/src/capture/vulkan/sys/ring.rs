@@ -29,8 +29,8 @@ use crate::picture::{Picture, PixelFormat, RowOrder};
 /// The body of the thread that waits for the device; it ends when the ring is closed.
 pub type Wait = Box<dyn FnOnce() + Send>;
 
-/// Number of slots: one being copied to, two at the host (the newest and the one being encoded),
-/// and one spare.
+/// Number of slots: one being copied to, two at the host (the newest picture and the picture being encoded), and one
+/// spare slot.
 const SLOTS: usize = 4;
 
 /// Timeout of one wait for the device in ns, after which the wait is repeated: some drivers
@@ -157,8 +157,8 @@ impl Ring {
     ) -> Result<Arc<Slot>, vk::Result> {
         let bytes = copy.size.pixels() as u64 * 4;
         let device = &self.shared.device;
-        // SAFETY: slots in `free` belong to this device and are idle; the lock is held, so only
-        // this thread uses the pool; the rest is the caller's contract.
+        // SAFETY: slots in `free` belong to this device and are idle; the lock is held, so only this thread uses the
+        // pool; the caller's contract covers all other requirements.
         unsafe {
             let slot = match state.free.pop() {
                 Some(slot) if slot.fits(copy.family, bytes) => slot,
@@ -209,7 +209,7 @@ impl Ring {
         }
         let passed = std::mem::take(&mut self.shared.state().passed);
         let mut replaced: Vec<Arc<Submitter>> = Vec::new();
-        // The newest picture may have been dropped while the host keeps an older one.
+        // The newest picture may have been dropped while the host keeps an older picture.
         for (lent, to) in passed.into_iter().rev() {
             let Some(lent) = lent.upgrade() else {
                 continue;

@@ -185,7 +185,7 @@ impl Window {
         }
     }
 
-    /// Makes the context current on this thread, unless it already is.
+    /// Makes the context current on this thread, if it is not current already.
     pub(super) fn make_current(&self) -> Result<(), String> {
         // SAFETY: display and context are alive. No other thread uses them, because this type stays on its thread.
         let made = unsafe {
