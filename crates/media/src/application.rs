@@ -1,5 +1,5 @@
-//! Determines which windows of an X display belong to the same application as a given window: menus, tooltips and
-//! dialogs, which are streamed and receive input together with the given window.
+//! Finds the windows of an X display that belong to the same application as a given window: menus, tooltips and
+//! dialogs. They are streamed and receive input together with the given window.
 //!
 //! The program's other main windows are part of the application if the user selected the program, but not if the user
 //! selected one window ([`WindowScope`]).

@@ -75,9 +75,8 @@ fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// Removes the folders in `parent` that belong to this user, whose names begin with `prefix`, and in which the file
-/// `lock` has this machine's boot id ([`mark`]) and is not locked. Failures are ignored, because the next call tries
-/// again.
+/// Removes abandoned folders in `parent`: folders of this user with the prefix `prefix`, in which the file `lock` has
+/// this machine's boot id ([`mark`]) and is not locked. Failures are ignored, because the next call tries again.
 pub fn remove_abandoned(parent: &Path, prefix: &str, lock: &str) {
     let boot_id = boot_id();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {

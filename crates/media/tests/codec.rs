@@ -297,8 +297,8 @@ fn frames_that_never_arrived_cause_no_stall() {
         if (6..=8).contains(&frame) {
             continue;
         }
-        // The missing slices at the start of frame 9 can only be concealed with its other slices, because the number of
-        // frame 9 can't be derived from frame 5.
+        // The number of frame 9 can't be derived from frame 5. Only the other slices of frame 9 make it possible to
+        // conceal its missing first slices.
         let lost = |frame, i| frame == 9 && i < 2;
         let picture = feed(&mut *decoder, frame, slices, &lost).expect("decoded");
         assert!(frame < 18 || picture == clean[frame as usize - 1]);

@@ -1,8 +1,8 @@
 //! Audio: captures an application's playback in blocks, and plays received samples.
 //!
-//! Samples are `f32`, −1 to 1, with interleaved channels. This format is used because Opus codes it directly, the
-//! resampler and the volume need headroom above 1, and sound servers convert samples when they mix them. A *sample
-//! frame* is one sample of each channel; lengths are counted in sample frames.
+//! Samples are `f32`, −1 to 1, with interleaved channels. There are three reasons for this format. Opus codes it
+//! directly. The resampler and the volume need headroom above 1. Sound servers convert samples anyway when they mix
+//! them. A *sample frame* is one sample of each channel; lengths are counted in sample frames.
 //!
 //! `openuvr_proto::recv::jitter_buffer` determines the playout delay. Hosts and clients decide what to do if no audio
 //! device can be opened.

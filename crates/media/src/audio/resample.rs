@@ -1,8 +1,8 @@
 //! A resampler for clock drift: samples at nearly the original rate.
 //!
 //! Windowed sinc (Smith, "Digital Audio Resampling", section "Theory of Ideal Bandlimited Interpolation"). No library
-//! is used, because the requirements are small: ratios within 1 %, which need no anti-aliasing filter, any number of
-//! samples per call, and a delay of a third of a millisecond. A ratio of 1 leaves samples unchanged.
+//! is used, because the requirements are small: ratios within 1 %, any number of samples per call, and a delay of a
+//! third of a millisecond. Such ratios need no anti-aliasing filter. A ratio of 1 leaves samples unchanged.
 
 use super::CHANNELS;
 

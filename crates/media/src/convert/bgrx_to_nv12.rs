@@ -53,8 +53,8 @@ impl Nv12Buffer {
     }
 
     /// Converts `picture` and lends the result, which has the size [`Nv12Buffer::padded`] and is valid until the next
-    /// call. The result has the row order of `picture`, except that a picture with an odd number of rows becomes
-    /// top-down, so that the repeated row is the lowest. Allocates only when the size has changed.
+    /// call. The result has the row order of `picture`. A picture with an odd number of rows is an exception: it
+    /// becomes top-down, so that the repeated row is the lowest row. Allocates only when the size has changed.
     ///
     /// # Errors
     /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes.

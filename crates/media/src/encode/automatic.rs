@@ -2,8 +2,8 @@
 //! it selects another software encoder.
 //!
 //! `auto` is not the default. A hardware encoder returns whole pictures, so the host sends nothing before a picture is
-//! completely encoded, while libx264 delivers each slice as soon as it is encoded. No measurement of a hardware encoder
-//! with OpenUVR exists yet (`docs/hardware.md`).
+//! completely encoded. libx264 delivers each slice as soon as it is encoded. No measurement of a hardware encoder with
+//! OpenUVR exists yet (`docs/hardware.md`).
 
 use std::sync::OnceLock;
 
@@ -38,10 +38,9 @@ pub fn software() -> &'static Backend {
     &BACKENDS[0]
 }
 
-/// The automatic selection: the first hardware encoder of H.264 that encodes test pictures of [`SIZE`], otherwise
-/// [`software`] if it works, otherwise the first other software encoder of H.264 that works. Only H.264 is considered,
-/// because every client decodes it. If no encoder works, [`software`] is selected, and its error appears when it is
-/// opened.
+/// The automatic selection is the first H.264 encoder that encodes test pictures of [`SIZE`], in this order: hardware
+/// encoders, [`software`], other software encoders. Only H.264 is considered, because every client decodes it. If no
+/// encoder works, [`software`] is selected, and its error appears when it is opened.
 ///
 /// The first call in a process tries the encoders, and blocks for up to a second per device (guess). Later calls return
 /// the same result.

@@ -135,8 +135,8 @@ pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
 /// Finds the encoders with these names. A client gets the first encoder whose codec it can decode.
 ///
 /// # Errors
-/// [`EncodeError`] if a name is unknown, if `names` is empty, or if an encoder would never be used because it is
-/// repeated or an earlier encoder has the same codec.
+/// [`EncodeError`] if a name is unknown, if `names` is empty, or if an encoder has the same codec as an earlier
+/// encoder, so that it would never be used.
 pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, EncodeError> {
     let mut found: Vec<&Backend> = Vec::new();
     for name in names {

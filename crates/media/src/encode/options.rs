@@ -1,8 +1,7 @@
 //! Options of an encoder's library, by the library's own names, such as `preset`, `me` or `refs`.
 //!
 //! Only the library knows its options, so an option is checked when it is applied. [`check_options`] opens the encoder
-//! once at the start of a host, so that a wrong option causes an error at the start, not when the first client
-//! connects.
+//! once at the start of a host, so a wrong option causes an error at the start, not when the first client connects.
 //!
 //! [`check_options`]: super::check_options
 

@@ -4,7 +4,8 @@
 //! Keys are sent in the mode ([`Keys`]) that the user has chosen, otherwise in the mode of the host's application. If
 //! the user has not chosen a mode, [`Keys::Position`] replaces [`Keys::Symbol`] while the mouse is grabbed. In the mode
 //! [`Keys::Symbol`], only the resulting character of a dead key or a compose sequence is sent. In each mode, a key
-//! without an evdev code is sent as the PC key with the same symbol, such as an arrow key, or else by its character.
+//! without an evdev code is sent as the PC key with the same symbol, such as an arrow key. If there is no such PC key,
+//! the key's character is sent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Game pads as presented by Linux: codes of buttons and axes, the device presented to games, and the files through
-//! which a library in a game's process presents this device in place of the kernel.
+//! Game pads as presented by Linux: codes of buttons and axes, the device presented to games, and files. A library in a
+//! game's process reads these files to present the device in place of the kernel.
 //!
 //! ```text
 //! FOLDER/dev/event240      one per device: description and state (`description`); a game

@@ -1,5 +1,5 @@
-//! Draws the scene on the window through one X connection: the picture or a part of it, and on top of it text and the
-//! host's pointer.
+//! Draws the scene on the window through one X connection: the picture or a part of it, with text and the host's
+//! pointer on top.
 //!
 //! Presenter and input source have one painter each; the picture's resources belong to the server and are shared by
 //! their ids. A picture of the window's size needs one `ShmPutImage`. Other pictures are copied to a pixmap, and the

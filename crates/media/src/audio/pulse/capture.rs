@@ -159,8 +159,8 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
     Ok(stream)
 }
 
-/// Passes all samples that arrived together to `blocks` as one chunk, so that samples that had to wait for this thread
-/// do not count as late.
+/// Passes all samples that arrived together to `blocks` as one chunk. Otherwise, samples that had to wait for this
+/// thread would count as late.
 fn arrived(blocks: &mut Blocks, pending: &mut Vec<f32>, now: Instant) {
     if !pending.is_empty() {
         blocks.arrived(now, pending.len() / CHANNELS, Some(pending.drain(..)));

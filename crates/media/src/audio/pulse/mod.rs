@@ -1,5 +1,5 @@
-//! PulseAudio, or PipeWire in its place (`pipewire-pulse`), through libpulse, which is loaded at run time: records from
-//! sinks and sources, plays to sinks, and creates null sinks and virtual microphones.
+//! Records from sinks and sources, plays to sinks, and creates null sinks and virtual microphones. The server is
+//! PulseAudio or PipeWire (`pipewire-pulse`). libpulse is loaded at run time.
 //!
 //! Each capture and each playback has its own connection and main loop. The main loop runs only while the owner calls a
 //! method, so samples are not passed between threads.

@@ -1,5 +1,5 @@
-//! Predicts the arrival of the server's chunks, so that a reader that needs several of them wakes
-//! up only once. This module has no clock.
+//! Predicts the arrival of the server's chunks. A reader that needs several chunks therefore wakes up only once. This
+//! module has no clock.
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@
 //! once per drawing request (thousands for one repaint of a toolkit, queued in the server while the encoder works).
 //! *Non-empty* reports no rectangle, so a swap would look like partial drawing. With a bounding box, a swap is one
 //! event with its rectangle. After that event, the server reports nothing until the box grows, so the damage must be
-//! subtracted. For a region of the display, the level is *delta rectangles*, because a box around drawing on both sides
-//! of the region would include the region, too.
+//! subtracted. For a region of the display, the level is *delta rectangles*: a bounding box of drawing to the left and
+//! to the right of the region would include the region itself.
 //!
 //! Protocols: X11 core, DAMAGE 1.1, Composite 0.4, MIT-SHM 1.2 (`AttachFd`), all of them from
 //! `xorgproto`.

@@ -5,8 +5,8 @@
 //! frame), the frame is dropped, the codec is reopened, and a key frame is awaited. A gap at the end of a picture is
 //! also filled, because libavcodec would otherwise delay the next pictures.
 //!
-//! On a surface that lends its memory, each slice is painted as soon as it is decoded, because libavcodec reports the
-//! rows that are final.
+//! libavcodec reports the rows that are final. On a surface that lends its memory, each slice is therefore painted as
+//! soon as it is decoded.
 //!
 //! The decoders of HEVC and the hardware decoders get complete pictures.
 

@@ -54,7 +54,7 @@ const FPS: &str = "the host sets it; use --fps";
 const HOST: &str = "the host sets it; remove it";
 const FILES: &str = "it is for encoding files; remove it";
 
-/// Options that the host sets itself, that fix or limit the quality, or that name a file.
+/// Options that the host sets itself, options that fix or limit the quality, and options that name a file.
 const OWNED: Refused = &[
     ("b", BITRATE),
     ("maxrate", BITRATE),
@@ -150,8 +150,7 @@ const LOW_DELAY: &str = "zerolatency";
 /// The characters between tunings that libx264 combines (`x264_param_default_preset`).
 const BETWEEN_TUNINGS: [char; 5] = [',', '.', '/', '-', '+'];
 
-/// Refuses options of the encoder `encoder` that delay pictures, that the host sets itself, or that make the bitrate
-/// ineffective.
+/// Refuses options of the encoder `encoder` that delay pictures, make the bitrate ineffective, or belong to the host.
 ///
 /// # Errors
 /// [`EncodeError`] with the name of the first refused option.

@@ -43,10 +43,10 @@ const SPEED: u32 = 8;
 /// uses (`LibvpxVp9Encoder::MaxIntraTarget`).
 const LARGEST_KEY_FRAME: u32 = 300;
 
-/// Number of rate-control buffers per second: a buffer holds 200 ms of coded video. Measured with libvpx 1.12
-/// and the film of this crate's tests (640x360, 60 frames/s, 1 Mb/s): with 200 ms, a frame takes 0.6 to 1.4 times its
-/// share of the bitrate; with a buffer of one frame, 0.4 to 2.7 times. With a buffer of one second, as in libwebrtc,
-/// the rate is 40 % too low during a third of a second after a key frame.
+/// Number of rate-control buffers per second: a buffer holds 200 ms of coded video. Measured with libvpx 1.12 and the
+/// film of this crate's tests (640x360, 60 frames/s, 1 Mb/s): with 200 ms, a frame takes 0.6 to 1.4 times its share of
+/// the bitrate. With a buffer of one frame, it takes 0.4 to 2.7 times its share. With a buffer of one second, as in
+/// libwebrtc, the rate is 40 % too low for a third of a second after each key frame.
 const BUFFERS_PER_SECOND: u64 = 5;
 
 struct Vp9 {

@@ -1,9 +1,9 @@
 //! The offset of a gyroscope, measured while it rests. A cheap gyroscope reports up to 20° per
 //! second without motion.
 //!
-//! Samples are summed in windows of a second. If both sensors vary by no more than their noise in a window, it is a
-//! window of rest, and the gyroscope's mean is the offset. A constant rotation that is as smooth as a rest counts as a
-//! rest; the next real rest corrects the offset.
+//! Samples are summed in windows of a second. A window in which both sensors vary by no more than their noise is a
+//! window of rest, and its mean of the gyroscope is the offset. A constant rotation that is as smooth as a rest counts
+//! as a rest; the next real rest corrects the offset.
 //!
 //! This module has no clock; the duration of each sample is an argument.
 

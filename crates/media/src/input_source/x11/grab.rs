@@ -1,5 +1,6 @@
-//! The grab. While it is active, the pointer is confined and hidden, the mouse reports raw motion, and all keys go to
-//! the window, including a window manager's shortcuts, unless another client has grabbed the keyboard.
+//! The grab. While the grab is active, the pointer is confined and hidden, the mouse reports raw motion, and all keys
+//! go to the window, including a window manager's shortcuts. If another client has grabbed the keyboard, that client
+//! gets the keys.
 //!
 //! Spec: The X Input Extension 2.2, `RawMotion`; X protocol, `GrabKeyboard`.
 

@@ -249,8 +249,8 @@ impl X11InputSource {
         self.change(|scene| scene.grabbed = taken)
     }
 
-    /// Grabs or releases the pointer as the host's application requests, while the user plays in this window and has not
-    /// released the pointer manually since the request.
+    /// Grabs or releases the pointer as the host's application requests, while the user plays in this window. If the
+    /// user has released the pointer manually since the request, it stays released.
     fn follow_request(&mut self) -> Result<(), SourceError> {
         let wanted = {
             let scene = self.stage.scene();
@@ -389,9 +389,9 @@ impl X11InputSource {
         }
     }
 
-    /// Repaints the scene. The server may execute this repaint of an older picture after it has shown a newer picture
-    /// of the presenter, so the repaint is repeated if a picture was shown in between. The number of repeats is
-    /// limited, because a steady stream of pictures also repaints the window.
+    /// Repaints the scene. The presenter has its own connection, so the server may execute this repaint of an older
+    /// picture after the presenter's newer picture. Therefore, the repaint is repeated if a picture was shown in
+    /// between. The number of repeats is limited, because a steady stream of pictures also repaints the window.
     pub(crate) fn repaint(&mut self) -> Result<(), WindowError> {
         for _ in 0..REPAIRS {
             let drawn = {

@@ -37,8 +37,8 @@ pub use private_context::{ContextGuard, PrivateContext};
 use state::{PIXEL_PACK_BUFFER, PIXEL_UNPACK_BUFFER, Saved};
 use waiter::Waiter;
 
-/// Number of buffers in the ring: one at the host, one submitted but not yet taken, and two in the
-/// GPU, because drivers queue up to two pictures before they block the application (guess).
+/// Number of buffers in the ring: one at the host, one submitted but not yet taken, and two in the GPU. Drivers queue
+/// up to two pictures before they block the application (guess).
 const RING: usize = 4;
 
 const UNSIGNED_BYTE: c_uint = 0x1401;
@@ -97,11 +97,10 @@ impl ReadBack {
     /// [`CaptureError`] if no context is current or it lacks OpenGL 1.1 functionality.
     ///
     /// # Safety
-    /// `loader` must return the driver's functions (or null). At each method call except
-    /// [`ReadBack::retire`] and `drop`, the context that is current now must be current on the
-    /// calling thread, outside of `glBegin` and `glEnd`. This value must be retired or dropped
-    /// before the context is destroyed or its display closed, because the host may hold pictures in
-    /// the context's memory.
+    /// `loader` must return the driver's functions (or null). At each method call except [`ReadBack::retire`] and
+    /// `drop`, the context that is current now must be current on the calling thread, outside of `glBegin` and `glEnd`.
+    /// The host may hold pictures in the context's memory. Therefore, this value must be retired or dropped before the
+    /// context is destroyed or its display closed.
     pub unsafe fn new(
         loader: Loader<'_>,
         sharing: Sharing,

@@ -1,5 +1,5 @@
-//! A second context that shares the buffers and fences of the application's context, created through GLX or EGL with
-//! the functions that the caller's loader finds. The second context has no window.
+//! A second context that shares the buffers and fences of the application's context. It has no window, and is created
+//! through GLX or EGL with the functions that the caller's loader finds.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
