@@ -18,8 +18,8 @@ use super::pace::Pace;
 use super::{Capture, CaptureError, CaptureEvent, RenderInfo, Waker};
 use crate::picture::Picture;
 
-/// Without viewers, one picture per this interval is requested, so that a new viewer sees one at
-/// once even if the application stops drawing (guess).
+/// Without viewers, one picture per this interval is requested, so that a new viewer sees a picture immediately even if
+/// the application stops drawing (guess).
 const UNWATCHED: Duration = Duration::from_secs(1);
 
 /// An application that has finished no picture for this long is at rest (guess: five frames at 60

@@ -21,7 +21,7 @@ pub mod null;
 mod probe;
 pub mod raw;
 
-/// The decoders, best first.
+/// The decoders. The default decoder of each codec precedes its other decoders.
 pub static BACKENDS: &[Backend] = &[
     avcodec::BACKEND,
     jpeg::BACKEND,

@@ -27,7 +27,8 @@ use crate::input_event::{BYTES, Event, SYN_DROPPED};
 /// `EV_SW`: a switch, such as the switch of a lid or a dock.
 const EV_SW: u16 = 5;
 
-/// Number of events read at once. The kernel queues 64 for a mouse.
+/// Number of events read at once: the minimum length of the kernel's queue (`EVDEV_MIN_BUFFER_SIZE`). A mouse's queue
+/// has 128 events.
 const AT_ONCE: usize = 64;
 
 /// Bytes of a mouse packet (PS/2, the default of the kernel's mousedev).

@@ -15,7 +15,8 @@ use crate::input_event::{BYTES, Event, SYN_DROPPED};
 use crate::pad::OWN_LOCATION;
 use crate::pad::codes::{EV_ABS, EV_FF, EV_KEY, EV_SYN, FF_RUMBLE};
 
-/// Number of events read at once. The kernel queues 64 for a pad, or slightly more.
+/// Number of events read at once: the minimum length of the kernel's queue (`EVDEV_MIN_BUFFER_SIZE`). The queue of a
+/// pad with eight axes has 128 events.
 const AT_ONCE: usize = 64;
 
 /// The kind of an opened device.
