@@ -1,8 +1,8 @@
 //! Finds the windows of an X display that belong to the same application as a given window: menus, tooltips and
 //! dialogs. They are streamed and receive input together with the given window.
 //!
-//! The program's other main windows are part of the application if the user selected the program, but not if the user
-//! selected one window ([`WindowScope`]).
+//! If the user selected the program, its other main windows are part of the application. If the user selected one
+//! window, they are not ([`WindowScope`]).
 //!
 //! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
 //! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
@@ -87,7 +87,7 @@ pub struct Application {
     root: Window,
     /// The window and its ancestors, up to a child of the root.
     line: Vec<Window>,
-    /// The window's process and its group leader. They are queried only when a window is compared with them, because
+    /// The window's process and its group leader. They are queried when a window is first compared with them, because
     /// most checks of a key press need neither.
     process: OnceCell<Option<u32>>,
     group: OnceCell<Option<Window>>,

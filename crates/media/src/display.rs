@@ -1,7 +1,7 @@
 //! Connects to an X server, with a one-line error on failure.
 //!
-//! All connections with x11rb are made here, because x11rb itself computes the port of any display number and panics
-//! for an invalid number.
+//! All connections with x11rb are made here: x11rb computes a port from the display number, and panics if this number
+//! is too high.
 
 use x11rb::connection::RequestConnection as _;
 use x11rb::protocol::randr::{self, ConnectionExt as _};
@@ -89,8 +89,8 @@ fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
 /// only be captured separately. An Xwayland in rootful mode (one window for the screen) does not count.
 ///
 /// An Xwayland is detected by its outputs' names (such as `XWAYLAND0`) in older versions, and by the extension
-/// `XWAYLAND` from 23.1 on. In a session, the compositor redirects the windows and announces this like a compositing
-/// manager (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
+/// `XWAYLAND` from 23.1 on. In a Wayland session, the compositor redirects the windows, and sets the selection of a
+/// compositing manager (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
 #[cfg(feature = "host")]
 #[must_use]
 pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {

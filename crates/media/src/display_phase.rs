@@ -1,9 +1,9 @@
 //! The refresh timing of an X display, from the Present extension.
 //!
-//! A separate connection requests vertical blanks of the screen (`PresentNotifyMSC`) and receives
-//! the time and number of each (`PresentCompleteNotify`: UST in microseconds, MSC). X.Org's servers
-//! take UST from `CLOCK_MONOTONIC`, which the protocol does not guarantee, so UST is compared with
-//! our clock. A linear regression over the newest blanks gives the display's period and phase.
+//! A separate connection requests vertical blanks of the screen (`PresentNotifyMSC`) and receives their times and
+//! numbers (`PresentCompleteNotify`: UST in microseconds, MSC). X.Org's servers take UST from `CLOCK_MONOTONIC`. The
+//! protocol does not guarantee this, so UST is compared with our clock. A linear regression over the newest blanks
+//! gives the display's period and phase.
 //!
 //! This module presents nothing, and does not detect the window's monitor: the server reports the timing of the monitor
 //! that shows most of the screen.

@@ -1,9 +1,9 @@
 //! Changes a display's size with RandR 1.2, and restores it at the end. The display must have exactly one active
 //! output.
 //!
-//! A monitor gets only modes that it advertises: the mode of the requested size whose rate is nearest to the requested
-//! rate. An output without a monitor (Xvfb, the dummy driver) gets a new mode if none of its modes has the requested
-//! size and rate. Without a requested rate, only the size counts.
+//! A monitor gets only modes that it advertises. Of its modes with the requested size, it gets the mode with the rate
+//! nearest to the requested rate. An output without a monitor (Xvfb, the dummy driver) gets a new mode if none of its
+//! modes has the requested size and rate. Without a requested rate, only the size counts.
 //!
 //! This module does not watch the display, because captures detect the new size themselves.
 

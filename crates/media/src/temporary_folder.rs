@@ -1,5 +1,5 @@
-//! Private folders of running processes. The owner of a folder keeps a file in it locked. After the owner was killed,
-//! the lock is free, and another process of the same user removes the folder.
+//! Private folders of running processes. The owner of a folder keeps a file in it locked. If the owner is killed, the
+//! lock becomes free, and another process of the same user removes the folder.
 //!
 //! Several machines may share the folder of temporary files, and may not see each other's locks. Therefore, the lock
 //! file contains the boot id of its machine.

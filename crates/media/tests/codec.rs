@@ -589,8 +589,8 @@ fn openh264_slices_are_decoded_at_once_and_concealed_when_lost() {
                 assert!(likeness > 33.0, "{size}, frame {frame}: {likeness} dB");
             }
         }
-        // If each frame is a single slice, none is lost here, because the decoder can't derive the number of a picture
-        // from other slices.
+        // If each frame is a single slice, no slice is lost here, because the decoder can't derive the number of a
+        // picture from other slices.
         let hole = |frame, i| count > 1 && frame == 4 && i == count - 1;
         for (frame, picture) in (1..).zip(decode_all(&film, &hole)) {
             let picture = picture.expect("concealed");

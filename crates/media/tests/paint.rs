@@ -93,7 +93,7 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     frames.collect()
 }
 
-/// The fate of a chunk: it arrives, is lost, arrives damaged, or is never fed, because its frame was abandoned.
+/// The fate of a chunk. It arrives, is lost, or arrives damaged. If its frame was abandoned, it is never fed.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Arrives,

@@ -1,8 +1,8 @@
 //! Audio of applications that exchange samples directly instead of through a sound server. They
 //! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
-//! While the application writes nothing to its speaker, a capture of the speaker returns silence. Samples are played to
-//! the microphone as fast as the application reads them, so the application's reads are the clock of this playback.
+//! While the application writes nothing to its speaker, a capture of the speaker returns silence. The application's
+//! reads are the clock of the playback to its microphone: samples are played as fast as the application reads them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -48,10 +48,9 @@ pub static PLAYBACKS: &[PlaybackBackend] = &[pulse::PLAYBACK, wav::BACKEND, null
 /// An audio source. One thread owns it, and must read every block.
 pub trait AudioCapture: Send {
     /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`: no limit). While the
-    /// source delivers nothing, for example because nothing plays or the source is suspended, silence is returned
-    /// instead (GamingAnywhere, section 5.1.4). The number of samples therefore always corresponds to the elapsed time
-    /// by the source's clock. On timeout, samples are kept for the next call. The block's length may vary between
-    /// calls.
+    /// source delivers nothing, silence is returned instead (GamingAnywhere, section 5.1.4). For example, nothing
+    /// plays, or the source is suspended. The number of samples therefore always corresponds to the elapsed time by the
+    /// source's clock. On timeout, samples are kept for the next call. The block's length may vary between calls.
     ///
     /// # Errors
     /// [`AudioError`] if the source is gone; open it again, or continue without sound.
@@ -87,7 +86,7 @@ pub enum AudioEvent {
 pub struct CaptureCounters {
     /// Silence inserted for missing samples.
     pub silence: u64,
-    /// Samples dropped because silence was inserted for their time, or because more than a second was unread.
+    /// Samples dropped because silence had replaced them, or because more than a second of samples was unread.
     pub left_out: u64,
 }
 

@@ -16,7 +16,8 @@ use super::{RATE, duration_of, frames_in};
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
 /// To track the source's clock, each chunk's lateness, divided by this number, is added to the timeline. With this
-/// value and chunks of 5 ms, the capture times of a source 100 ppm slower than our clock are half a millisecond early.
+/// value and chunks of 5 ms, the capture times are half a millisecond early if the source is 100 ppm slower than our
+/// clock.
 const LATER: u32 = 1024;
 /// To track the source's clock, each chunk's earliness, divided by this number, is subtracted from the timeline. The
 /// number is smaller than `LATER`, because early chunks are closer to the true time than late chunks.

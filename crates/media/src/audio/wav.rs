@@ -1,7 +1,7 @@
 //! A playback into a file: the audible samples including pauses, as RIFF WAVE with 16-bit samples.
 //!
-//! The header contains the length, and is rewritten when the playback is dropped. Until then, and
-//! if the program is killed, it contains the maximum length, which players take as "to the end".
+//! The header contains the length, and is rewritten when the playback is dropped. Before that, the header contains the
+//! maximum length, which players interpret as "to the end of the file". If the program is killed, this length remains.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};

@@ -5,7 +5,7 @@
 //! output of ffmpeg, and the format of standard test sequences. The captured picture is BGRX, as an
 //! X display stores it, and can be recomputed from the file.
 //!
-//! A clip has no sound and no interlacing. It is no substitute for an application in latency measurements, because its
+//! A clip has no sound and no interlacing. It can't replace an application in latency measurements, because its
 //! pictures have never been on a screen.
 
 use std::fs::File;

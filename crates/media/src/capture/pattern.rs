@@ -1,8 +1,8 @@
 //! A moving test pattern with a bar code, generated in this process. It provides pictures to stream without an
 //! application or display.
 //!
-//! It runs by its own clock, like an application, but is no substitute for an application in measurements, because its
-//! pictures have never been on a screen.
+//! It runs by its own clock, like an application. It can't replace an application in measurements, because its pictures
+//! have never been on a screen.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

@@ -313,7 +313,7 @@ impl Submitter {
         self.shared.arrived.wake();
     }
 
-    /// Replaces the host's picture with `frame`, a copy of it, because the original's memory is about to be freed.
+    /// Replaces the host's picture with its copy `frame`, because the memory of the original is about to be freed.
     /// Unlike [`Submitter::submit`], this has an effect even while other windows cover the application's pictures. The
     /// copy lacks these windows, so [`Submitter::missing_still`] then requests a picture that includes them.
     pub fn replace(&self, now: Instant, frame: Box<dyn Frame>) {

@@ -376,9 +376,9 @@ pub struct FrameRequest<'a> {
     /// The macroblocks to code; the decoder repeats all other macroblocks. `None` means all. Requires
     /// [`Encoder::supports_partial`] and a frame that refers to the newest one.
     pub part: Option<MacroblockRange>,
-    /// For each macroblock, in raster order, whether to skip it. A macroblock is skipped if the picture has not changed
-    /// there since the reference frame, and the reference frame's quality was at least as good. The reference frame
-    /// must be the newest one. `None` if unknown. Can't be combined with [`FrameRequest::part`].
+    /// For each macroblock, in raster order, whether to skip it. A macroblock is skipped if it has not changed since
+    /// the reference frame, and the reference frame's quality was at least as good. The reference frame must be the
+    /// newest one. `None` if unknown. Can't be combined with [`FrameRequest::part`].
     pub unchanged: Option<&'a [bool]>,
 }
 
@@ -402,8 +402,8 @@ pub struct Slice<'a> {
     pub mbs: u16,
     /// Whether this is the frame's last slice.
     pub last: bool,
-    /// Set if an intra refresh starts with this frame: if nothing is lost from here on, the picture
-    /// is bit-exact this many frames later. All slices of a frame have the same value.
+    /// Set if an intra refresh starts with this frame. If nothing is lost from this frame on, the picture is bit-exact
+    /// this many frames later. All slices of a frame have the same value.
     pub clean_after: Option<u16>,
     /// The bytes; for H.264 in Annex B format, with parameter sets in a key frame's slice 0.
     pub bytes: &'a [u8],

@@ -24,8 +24,8 @@ impl Schedule {
         self.0 = wanted.filter(|wanted| wanted.period >= SAMPLING_INTERVAL);
     }
 
-    /// The time of the sample after `last`: an aimed time, if one precedes or soon follows the regular time, otherwise the
-    /// regular time.
+    /// The time of the sample after `last`: the aimed time that precedes or soon follows the regular time, otherwise
+    /// the regular time.
     pub(super) fn after(&self, last: Instant) -> Instant {
         let next = last + SAMPLING_INTERVAL;
         let wanted = self.0.and_then(|wanted| {

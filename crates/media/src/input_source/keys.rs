@@ -214,8 +214,8 @@ impl KeyTranslator {
         }
     }
 
-    /// The text typed by a key. It is empty for keys without text. `None` if the key is not sent, because it belongs to
-    /// a sequence that types text later, or only chooses the level of other keys.
+    /// The text typed by a key. It is empty for keys without text. `None` if the key is not sent: it belongs to a
+    /// sequence that types text later, or it only chooses the level of other keys.
     fn typed(&mut self, keyboard: &XkbKeyboard, press: KeyPress) -> Option<String> {
         let KeyPress {
             keycode,

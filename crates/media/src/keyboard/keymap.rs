@@ -19,9 +19,9 @@ pub const MOD4: u8 = 1 << 6;
 /// Modifiers of commands.
 pub const COMMAND: u8 = CONTROL | MOD1 | MOD4;
 
-/// Symbols of keys that select a level while held: both Shifts, `ISO_Level3_Shift`,
-/// `ISO_Level5_Shift` (`keysymdef.h`). Locks are excluded. `Mode_switch` is also excluded, because
-/// it changes the group, although the modifier map lists it with the third level.
+/// Symbols of keys that select a level while held: both Shifts, `ISO_Level3_Shift`, `ISO_Level5_Shift` (`keysymdef.h`).
+/// Locks are excluded. `Mode_switch` is also excluded: it changes the group, although the modifier map lists it with
+/// the third level.
 const HOLDING: &[u32] = &[0xffe1, 0xffe2, 0xfe03, 0xfe11];
 
 /// How modifiers select a level.

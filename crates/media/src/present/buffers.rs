@@ -135,8 +135,8 @@ impl<K: Copy + Eq> Buffers<K> {
         next.map_or(0..0, |next| std::mem::take(&mut next.new))
     }
 
-    /// The buffer of the next picture, and how many of its rows from the top are valid after the requested rows have
-    /// been painted.
+    /// The buffer of the next picture, and the number of its rows from the top that are valid after the requested rows
+    /// have been painted.
     pub fn valid_rows(&self) -> Option<(K, u32)> {
         self.next.as_ref().map(|next| (next.key, next.rows))
     }

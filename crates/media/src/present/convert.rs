@@ -134,8 +134,8 @@ fn last_rows(
     Some((luma.concat(), chroma.concat()))
 }
 
-/// The number of rows of an NV12 picture that `yuv` can convert in place: an even number, each with its complete
-/// stride. `yuv` skips other rows or panics on them.
+/// The number of rows of an NV12 picture that `yuv` can convert in place. The number is even, and each of these rows
+/// has its complete stride. `yuv` skips other rows or panics on them.
 fn whole_pairs(size: Size, luma: Plane<'_>, chroma: Plane<'_>) -> usize {
     let rows = size.height as usize / 2 * 2;
     let has = |plane: Plane<'_>, rows: usize| plane.data.len() >= plane.stride.saturating_mul(rows);

@@ -48,8 +48,8 @@ pub(super) fn open(argument: &str, _: &WindowConfig) -> Result<Surface, PresentE
 }
 
 impl Headless {
-    /// Writes every `every`-th picture, counted from the first (`None`: only the last), into
-    /// `directory`, which is created if missing.
+    /// Writes pictures into `directory`, which is created if missing: every `every`-th picture, counted from the first,
+    /// or only the last picture (`None`).
     ///
     /// # Errors
     /// [`PresentError`] if the directory can't be created or is not writable.

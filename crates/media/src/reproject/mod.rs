@@ -28,8 +28,8 @@ pub trait Reprojector {
         "the CPU"
     }
 
-    /// Loads a new picture, packed BGRX. The pose is chosen later, so slow work that does not need
-    /// the pose is done here.
+    /// Loads a new picture, packed BGRX. The pose is chosen later. This method does the slow work that does not need
+    /// the pose.
     ///
     /// # Errors
     /// [`PresentError`] if there is not enough memory.

@@ -291,8 +291,7 @@ impl<'a> Eye<'a> {
         };
         let even = (mean(upper & EVEN, lower & EVEN, down) >> 8) & EVEN;
         let odd = (mean((upper >> 8) & EVEN, (lower >> 8) & EVEN, down) >> 8) & EVEN;
-        // Now the channels are ordered by pixel: even channels in the lower half, odd ones in the
-        // upper half.
+        // Now the channels are ordered by pixel: even channels in the lower half, odd channels in the upper half.
         let first = (even & 0xffff_ffff) | (odd << 32);
         let second = (even >> 32) | (odd & 0xffff_ffff_0000_0000);
         let found = mean(first, second, right);

@@ -28,11 +28,10 @@ pub(crate) struct AvPacket {
     pub(crate) size: c_int,
 }
 
-/// The first fields of `AVFrame` on 64-bit machines: tested with libavutil 57. According to
-/// FFmpeg's history, 56 and 58 to 60 have the same layout; this is not tested. Version 60 has
-/// removed `key_frame`, but because of alignment, `pts` has the same offset with and without it.
-/// Every picture's `pts` is compared with the frame's id, so a different layout results in a
-/// missing picture, not in wrong pixels.
+/// The first fields of `AVFrame` on 64-bit machines: tested with libavutil 57. According to FFmpeg's history, 56 and 58
+/// to 60 have the same layout; this is not tested. Version 60 has removed `key_frame`, but because of alignment, `pts`
+/// has the same offset with and without it. Every picture's `pts` is compared with the frame's id. A different layout
+/// therefore results in a missing picture, not in wrong pixels.
 #[repr(C)]
 pub(crate) struct AvFrame {
     pub(crate) data: [*mut u8; 8],

@@ -1,5 +1,4 @@
-//! Records a sound card, or any other device that ALSA's configuration defines, with libasound, which is loaded at run
-//! time.
+//! Records a sound card, or any other device that ALSA's configuration defines. libasound is loaded at run time.
 //!
 //! This backend is for machines without a sound server. On machines with PulseAudio or PipeWire, the backend `pulse` is
 //! better, because it follows changes of the default device. To capture the playback of applications, the device must

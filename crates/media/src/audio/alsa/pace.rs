@@ -19,7 +19,7 @@ const BEHIND: Duration = Duration::from_millis(250);
 /// The time up to which samples were read. This type has no clock; `now` is an argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// The end, on our clock, of the samples that were read, if the device's clock is too fast by 0.1 %
+    /// The time on our clock at which the samples that were read end, if the device's clock is too fast by 0.1 %
     /// ([`TOLERANCE`]).
     read_to: Instant,
 }

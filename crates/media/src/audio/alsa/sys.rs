@@ -43,8 +43,8 @@ type SetNumber = unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, c_uint) 
 /// A function that sets an enumerated value of a configuration.
 type SetValue = unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, c_int) -> c_int;
 
-/// A function that sets the supported time in microseconds that is nearest to the requested time, and writes it to the
-/// same variable.
+/// A function that sets a time in microseconds. It selects the supported time that is nearest to the requested time,
+/// and writes it to the same variable.
 type SetNear =
     unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, *mut c_uint, *mut c_int) -> c_int;
 
@@ -73,8 +73,8 @@ struct Functions {
 }
 
 impl Functions {
-    /// Loads the system's library. The library is never unloaded, because it keeps its configuration in memory, and
-    /// would allocate the configuration again at each load.
+    /// Loads the system's library. The library is never unloaded: it would not free its configuration, and would
+    /// allocate the configuration again at each load.
     fn load() -> Result<Functions, String> {
         let flags = RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: libasound has no initialiser with preconditions.

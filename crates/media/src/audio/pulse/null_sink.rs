@@ -1,5 +1,4 @@
-//! A null sink: the sound of an application that plays to it is recorded, but not audible on the
-//! machine.
+//! A null sink. The sound of an application that plays to the sink is recorded, but not audible on the machine.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,9 +44,9 @@ impl NullSink {
             "sink_name={name} format=float32le rate={RATE} channels=2 \
              sink_properties=device.description={NAME}"
         );
-        // Without rewinding, the sink renders at most 50 ms ahead instead of 2 s, until a client requests less. Samples
-        // rendered ahead are missing in its monitor at the start of a stream. `norewinds` is available since PulseAudio
-        // 15.
+        // Until a client requests less, the sink renders ahead: at most 50 ms without rewinding, instead of 2 s.
+        // Samples rendered ahead are missing in its monitor at the start of a stream. `norewinds` is available since
+        // PulseAudio 15.
         let prompt = format!("{argument} norewinds=1");
         let module = (connection.load_module(MODULE, &prompt))
             .or_else(|_| connection.load_module(MODULE, &argument))?;

@@ -2,8 +2,8 @@
 //!
 //! The server does not report that the pointer is hidden: `GetCursorImage` returns the hidden pointer's image, and no
 //! `CursorNotify` is sent (X.Org 21.1, `xfixes/cursor.c`). Therefore, this module records the clients' requests to hide
-//! and show the pointer, and counts them for each client as the server does. A client hides the pointer until the
-//! client disconnects, or has shown the pointer as often as it has hidden it. Nothing else is recorded. Requests from
+//! and show the pointer, and counts them for each client as the server does. A client hides the pointer until it
+//! disconnects, or until it has sent as many show requests as hide requests. Nothing else is recorded. Requests from
 //! before the recording are unknown.
 //!
 //! The server sends recorded requests when it next writes to any client.

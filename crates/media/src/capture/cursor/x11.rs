@@ -153,8 +153,8 @@ impl CursorWatch for X11Cursor {
         self.waker.clone()
     }
 
-    /// On timeout, the position is queried once more, since a program can warp the pointer without causing an event
-    /// here.
+    /// A program can warp the pointer without causing an event here. On timeout, the position is therefore queried once
+    /// more.
     fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
         let until = timeout.map(|span| clock::now() + span);
         loop {

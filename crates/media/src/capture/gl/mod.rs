@@ -1,12 +1,12 @@
-//! Pictures of an OpenGL application, read back in the application's own context and process. The
-//! GPU writes into a ring of pixel buffers while the application continues, and the buffers are
-//! passed on ([`Frame`]) without a copy.
+//! Pictures of an OpenGL application, read back in the application's own context and process. The GPU writes into a
+//! ring of pixel buffers while the application continues. The buffers are passed to the host ([`Frame`]) without a
+//! copy.
 //!
 //! The application's state and errors stay as they are. [`ReadBack::read`] waits for the GPU only in the oldest
 //! contexts (last row of the table) and if the read-back is [stateless](ReadBack::stateless). Otherwise, `read` checks
 //! the GPU's fence once, which is usually enough with a software renderer. If the fence is not signalled yet, a thread
-//! waits for it in its own context, which shares the application's buffers. If no such thread is possible, a later
-//! [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, which is then usually up to a frame late.
+//! waits for it. This thread has its own context, which shares the application's buffers. If no such thread is
+//! possible, a later [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, usually up to a frame late.
 //!
 //! | context | method |
 //! |---|---|
@@ -35,8 +35,8 @@ use crate::picture::PixelFormat;
 
 pub use sys::{ContextGuard, Native, PrivateContext, ReadBack};
 
-/// Returns the function of OpenGL, GLX or EGL with this name, or null: through `glXGetProcAddress`, `eglGetProcAddress`
-/// or the dynamic linker. The result must be the driver's own function.
+/// Looks up a function of OpenGL, GLX or EGL by name, for example with `glXGetProcAddress`, `eglGetProcAddress` or the
+/// dynamic linker. Returns null if there is none. The result must be the driver's own function.
 pub type Loader<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 
 /// Receives finished pictures, on the application's thread or on the waiting thread, never on both at the same time.

@@ -1,7 +1,7 @@
 //! The swapchain formats that are streamed, and the pixel formats in which they are submitted.
 //!
-//! There is no colour management. Only sRGB is accepted, because wide-gamut pictures (HDR10, scRGB) would need a tone
-//! curve that only the application has.
+//! There is no colour management. Only sRGB is accepted. Wide-gamut pictures (HDR10, scRGB) would need a tone curve
+//! that only the application knows.
 
 use ash::vk;
 

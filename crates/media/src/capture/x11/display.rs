@@ -1,4 +1,4 @@
-//! A connection to an X display with the required extensions, and a function that waits for data on this connection.
+//! A connection to an X display with the required extensions.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -80,8 +80,8 @@ impl Display {
         self.conn.flush().map_err(|e| self.broke(e))
     }
 
-    /// Flushes queued requests, then waits until the server has sent data, one of `others` is
-    /// readable or `until` is reached. The caller must have drained the events already read.
+    /// Flushes queued requests. Then waits until the server has sent data, one of `others` is readable, or the time
+    /// `until` is reached. The caller must have drained the events already read.
     pub(crate) fn wait(
         &self,
         others: [Option<BorrowedFd<'_>>; 2],

@@ -562,7 +562,7 @@ impl Capture for X11Capture {
     }
 
     /// A source counts as watched by default. The first viewer gets the current contents: an older picture is
-    /// discarded, and [`Capture::next`] returns a new one even if nothing is drawn.
+    /// discarded, and [`Capture::next`] returns a new picture even if nothing is drawn.
     fn set_watched(&mut self, watched: bool) {
         let begins = watched && !self.watched;
         self.watched = watched;

@@ -1,8 +1,7 @@
 //! The clipboard of an X display: reads copied text, and offers text for pasting.
 //!
-//! It has its own connection and thread, because clipboard owners may be slow, dead or hostile, and must not block
-//! other components. It uses only the selection CLIPBOARD, which users fill explicitly, and never PRIMARY, which
-//! contains any selected text. `read` sends requests to other programs, and `offer` answers requests of other programs.
+//! This module uses only the selection CLIPBOARD, which users fill explicitly, and never PRIMARY, which contains any
+//! selected text. `read` sends requests to other programs, and `offer` answers requests of other programs.
 //!
 //! Specs: ICCCM 2.0, sections 2.1 to 2.7 (selections, INCR); XFIXES 1.0 (`SelectSelectionInput`).
 

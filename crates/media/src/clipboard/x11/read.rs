@@ -195,8 +195,8 @@ impl TextRequest {
     }
 }
 
-/// Decodes `bytes` of a type. STRING is Latin-1. `text/plain` has no charset: bytes that are not UTF-8 are taken as
-/// Latin-1, but are rejected if they contain a zero byte. Unknown types are accepted if they are ASCII without escape
+/// Decodes `bytes` of a type. STRING is Latin-1. `text/plain` has no charset: bytes that are not UTF-8 are decoded as
+/// Latin-1, or rejected if they contain a zero byte. Unknown types are accepted if they are ASCII without escape
 /// characters.
 fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, ReadFailure> {
     let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];

@@ -248,8 +248,8 @@ impl Avcodec {
         let mut current = match self.current.take() {
             Some(current) if current.frame == chunk.frame => current,
             abandoned => {
-                // The unfinished frame is too late, but it is completed, because the library would otherwise wait for
-                // its remaining slices.
+                // The unfinished frame is too late to be displayed. It is completed nevertheless, because the library
+                // would otherwise wait for its remaining slices.
                 if !self.library.is_whole()
                     && let Some(Err(what)) = abandoned.map(|current| self.close(current))
                 {

@@ -364,7 +364,7 @@ impl Encoder for Avcodec {
     }
 }
 
-/// The units of a picture. If a key frame has no parameter sets, those in `sets` are inserted, because not every
+/// The units of a picture. If a key frame has no parameter sets, the sets in `sets` are inserted, because not every
 /// encoder repeats them. `sets` holds the newest parameter sets.
 fn with_sets<'a>(mut parts: Vec<&'a [u8]>, sets: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
     let is_set = |unit: &&[u8]| Unit::of(unit) == Unit::ParameterSet;

@@ -100,8 +100,8 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
         ("time_base", format!("1/{}", settings.fps)),
         ("g", KEY_FRAME_INTERVAL.to_string()),
         ("threads", settings.threads.to_string()),
-        // Each thread encodes columns of tiles, whose number is a power of two. libvpx uses fewer columns for a narrow
-        // picture.
+        // Each thread encodes columns of tiles. The number of columns is a power of two. libvpx uses fewer columns for
+        // a narrow picture.
         ("tile-columns", settings.threads.max(1).ilog2().to_string()),
         ("cpu-used", SPEED.to_string()),
         // Three equal rates select the mode for a constant bitrate.

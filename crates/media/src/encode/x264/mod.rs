@@ -1,8 +1,7 @@
 //! H.264 with libx264, loaded at run time: each slice is delivered as soon as it is encoded.
 //!
-//! The library's rate control is used only if requested, because its cost analysis takes 1 ms
-//! (720p) to 2 ms (1080p) before the first slice. The quantiser of each picture is in its
-//! [`FrameRequest`].
+//! The library's rate control is used only on request: its cost analysis takes 1 ms (720p) to 2 ms (1080p) before the
+//! first slice. The quantiser of each picture is in its [`FrameRequest`].
 
 mod options;
 mod part;

@@ -1,5 +1,5 @@
-//! A picture in which only a part is updated. All other macroblocks are the encoder's
-//! reconstruction of the previous frame, so that the encoder finds no difference and skips them.
+//! A picture in which only a part is updated. All other macroblocks come from the encoder's reconstruction of the
+//! previous frame. The encoder therefore finds no difference and skips them.
 //!
 //! libx264's flag for unchanged macroblocks is not sufficient: libx264 ignores it if the quantiser is finer than at the
 //! last coding of these macroblocks, as in a refinement.

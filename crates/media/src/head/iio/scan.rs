@@ -1,8 +1,8 @@
 //! The samples of an IIO buffer: their type, their position in a scan, and their value.
 //!
 //! A scan holds one sample of each enabled channel, in the order of `scan_elements/*_index`. Each sample is aligned to
-//! its own size, and the size of the scan to the size of its largest sample, as in `iio_compute_scan_bytes`
-//! (`drivers/iio/industrialio-buffer.c`). The syntax of `*_type` is specified in
+//! its own size. The size of the scan is rounded up to a multiple of its largest sample's size, as in
+//! `iio_compute_scan_bytes` (`drivers/iio/industrialio-buffer.c`). The syntax of `*_type` is specified in
 //! `Documentation/ABI/testing/sysfs-bus-iio`.
 
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Game pads at the host: the player's pads are presented to the application as devices, and the
-//! application's force feedback is returned.
+//! Game pads at the host: presents the player's pads to the application as devices, and returns the application's force
+//! feedback.
 
 pub mod game;
 pub mod seats;

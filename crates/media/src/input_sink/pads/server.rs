@@ -4,8 +4,8 @@
 //! A slow reader gets `SYN_DROPPED`, as from the kernel, and then reads the device's current state
 //! from the file.
 //!
-//! Devices that existed before the server ([`seats`](super::seats)) are also served to processes that have already
-//! opened them. These devices remain after the server has ended.
+//! Devices may exist before the server ([`seats`](super::seats)). They are also served to processes that have already
+//! opened them, and remain after the server has ended.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -49,8 +49,8 @@ const WAITING_READERS: i32 = 128;
 /// Maximum number of pending requests: far more than motors can follow.
 const MAX_PENDING: usize = 256;
 
-/// Maximum number of unread bytes per reader, as counted by the kernel: about 50 reports, the same
-/// number that the kernel keeps for a pad.
+/// Maximum number of unread bytes per reader, as counted by the kernel: about 50 reports, similar to the kernel's queue
+/// for a pad (128 events).
 const WAITING: usize = 32 << 10;
 
 /// An event of a reader: a process that has opened a device. Each open counts as a separate reader.
@@ -304,8 +304,8 @@ impl Drop for PadServer {
 }
 
 impl State {
-    /// The descriptors to poll and the timeout. The listener of a reader that can't be admitted
-    /// stays readable, so it is polled again only after a delay.
+    /// The descriptors to poll and the timeout. If a reader can't be admitted, its listener stays readable. The
+    /// listener is therefore polled again only after a delay.
     fn fds(&self, timeout: Option<Duration>) -> (Vec<(Arc<OwnedFd>, PollFlags)>, Option<Duration>) {
         let (mut fds, mut timeout) = (Vec::new(), timeout);
         for device in self.devices.values() {

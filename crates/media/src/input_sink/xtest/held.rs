@@ -1,5 +1,5 @@
-//! Releases keys and buttons held by XTEST on a display, because they stay down when the program
-//! that pressed them is killed. The XTEST devices belong to the server, one pair for all programs.
+//! Releases keys and buttons held by XTEST on a display. They stay down if the program that pressed them is killed. The
+//! XTEST devices belong to the server, one pair for all programs.
 //!
 //! Spec: X Input Extension 2.2 (`XIQueryDevice`, `QueryDeviceState`); the device names are those of
 //! X.Org's server (`xtestdev.c`).

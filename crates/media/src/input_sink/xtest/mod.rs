@@ -257,8 +257,8 @@ impl Xtest {
         }
     }
 
-    /// Ends the temporary modifiers of a character key. This is done at the next key event, so that
-    /// a held key repeats its character, and these modifiers do not affect other keys.
+    /// Ends the temporary modifiers of a character key. The modifiers stay until the next key event, so that a held key
+    /// repeats its character. They then end, so that they do not affect other keys.
     fn restore_modifiers(&mut self) -> Result<(), InputError> {
         let TemporaryModifiers { pressed, lifted } = std::mem::take(&mut self.borrowed);
         for modifier in pressed {

@@ -70,7 +70,7 @@ pub struct Database(HashMap<Guid, Entry>);
 
 impl Database {
     /// Adds the lines of `text`, read from `what`; later lines win. Appends a complaint for each of the first five
-    /// invalid lines to `complaints`, and one with the number of further invalid lines.
+    /// invalid lines to `complaints`, and a complaint with the number of further invalid lines.
     pub fn add(&mut self, text: &str, what: &str, complaints: &mut Vec<String>) {
         let mut wrong = 0;
         for (number, line) in (1..).zip(text.lines().take(MAX_LINES)) {

@@ -199,7 +199,7 @@ impl PadReader {
         self.look_at = Some(Instant::now());
     }
 
-    /// Discards the watch's events, because only the fact that something has changed matters.
+    /// Discards the watch's events: the reader needs to know only that something has changed.
     fn drain(&self) {
         let Some(watch) = &self.watch else { return };
         let mut buffer = [0_u8; 4096];

@@ -1,7 +1,7 @@
 //! Dead keys and compose sequences: maps sequences of key symbols to text.
 //!
-//! A composer consists of a table and a position in the table, without I/O; module `file` finds the locale's table. A
-//! composer is not an input method: incomplete sequences are not displayed.
+//! A composer consists of a table and a position in the table. It does no I/O; module `file` finds the locale's table.
+//! A composer is not an input method: incomplete sequences are not displayed.
 //!
 //! Spec: Compose(5); unknown sequences are discarded, as in Xlib.
 

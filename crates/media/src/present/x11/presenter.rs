@@ -42,7 +42,7 @@ const PUT_AHEAD: u32 = 32;
 /// refresh.
 ///
 /// It only draws. The [`X11InputSource`](crate::input_source::x11::X11InputSource) of the same window tracks the
-/// window's size and repaints the window, so the events of this source must be polled continuously.
+/// window's size and repaints the window. The events of this source must therefore be polled continuously.
 pub struct X11Presenter {
     pub(super) conn: RustConnection,
     pub(super) stage: Arc<SharedWindow>,

@@ -22,8 +22,8 @@ use crate::window::scene::{DisplayedPicture, SharedWindow};
 use sys::{Canvas, Layer, Patch};
 
 /// Software renderers of Mesa and Google. The software renderer of this crate is faster: it computes only each 16th
-/// pixel exactly, but a shader computes each pixel. In addition, these renderers copy the picture twice, into a texture
-/// and into the window.
+/// pixel exactly, whereas a shader computes each pixel. In addition, these renderers copy the picture twice, into a
+/// texture and into the window.
 const SOFTWARE: [&str; 4] = ["llvmpipe", "softpipe", "swrast", "swiftshader"];
 
 /// The window, drawn with OpenGL.

@@ -1,5 +1,5 @@
-//! libpulse, loaded at run time: a connection to the sound server, which the calling thread drives,
-//! and the connection's streams. The parent module chooses devices and formats.
+//! libpulse, loaded at run time: a connection to the sound server, and the connection's streams. The calling thread
+//! runs the connection's main loop. The parent module chooses devices and formats.
 //!
 //! This module declares the part of libpulse's "asynchronous API" that is unchanged since PulseAudio 1.0, the ABI of
 //! `libpulse.so.0`. Callbacks only collect replies; states are polled after each iteration of the main loop.

@@ -103,8 +103,8 @@ impl Gl {
                 "capture from this OpenGL context needs {what}, which the context lacks"
             ))
         };
-        // SAFETY: by the caller's contract, here and below. Functions of extensions and versions that the context
-        // doesn't have are not looked up, because a loader may return a pointer for any name.
+        // SAFETY: by the caller's contract, here and below. A loader may return a pointer for any name. Therefore, only
+        // functions of the context's extensions and version are looked up.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
         // SAFETY: every context supports a query of this string.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {

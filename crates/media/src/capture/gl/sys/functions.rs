@@ -1,5 +1,4 @@
-//! The OpenGL functions in use, with their types, in groups that a context has completely or not at
-//! all.
+//! The OpenGL functions in use, with their types. They form groups: a context has all functions of a group or none.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 

@@ -1,5 +1,5 @@
-//! The memory of a pixel buffer that is lent to the host. The memory may have to be withdrawn, because it is freed with
-//! its context, and the host may keep the last picture longer.
+//! The memory of a pixel buffer that is lent to the host. The memory is freed with its context, but the host may keep
+//! the last picture longer. The memory must then be withdrawn.
 //!
 //! Withdrawing waits until the picture is no longer in use, at most until the host has encoded it, and
 //! leaves a copy in its place.

@@ -121,8 +121,8 @@ impl ReadBack {
     /// As [`ReadBack::new`].
     ///
     /// # Safety
-    /// As [`ReadBack::new`], except that the context may be destroyed, or its display closed, at any time when no
-    /// method is running.
+    /// As [`ReadBack::new`]. However, the context may be destroyed, or its display closed, at any time when no method
+    /// is running.
     pub unsafe fn stateless(loader: Loader<'_>, submit: Submit) -> Result<ReadBack, CaptureError> {
         // SAFETY: by the caller's contract.
         unsafe {

@@ -33,8 +33,8 @@ pub type Wait = Box<dyn FnOnce() + Send>;
 /// spare slot.
 const SLOTS: usize = 4;
 
-/// Timeout of one wait for the device in ns, after which the wait is repeated: some drivers
-/// mishandle infinite timeouts (guess).
+/// Timeout of one wait for the device in ns. The wait is repeated, because some drivers mishandle infinite timeouts
+/// (guess).
 const WAIT: u64 = 1_000_000_000;
 
 /// The buffers of one device.
@@ -191,8 +191,9 @@ impl Ring {
         drop(waited);
     }
 
-    /// Frees everything. If the host still uses a picture in this device's memory, the host receives a copy as its next
-    /// picture and releases the memory. This call waits until the host has released all pictures.
+    /// Frees everything. If the host still uses a picture in this device's memory, the host receives a copy of this
+    /// picture as its next picture. It then releases the memory. This call waits until the host has released all
+    /// pictures.
     ///
     /// # Safety
     /// The device must be about to be destroyed, and idle.

@@ -182,8 +182,8 @@ fn pictures_are_read_bit_exact() {
     assert!(contexts >= 18, "{contexts}");
 }
 
-/// The only test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`), where no picture is
-/// finished at once.
+/// The only test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`). On a GPU, no picture is finished
+/// immediately.
 #[test]
 fn without_a_display_pictures_arrive_exactly_and_in_order() {
     let Some(egl) = Egl::open(None, SIZE, ContextConfig::of(Profile::Core, 4, 5)) else {
@@ -298,7 +298,8 @@ fn a_ticket_belongs_to_the_picture_waited_for() {
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     }
     assert_eq!(tickets.lock().unwrap().len(), 20);
-    // The host uses its last picture until it is dropped, so it is dropped before `retire`, which would wait.
+    // The host uses its last picture until the host is dropped. `retire` would wait for this picture, so the host is
+    // dropped first.
     drop(host);
     back.retire(true);
 }
