@@ -200,7 +200,8 @@ impl KeyTranslator {
     }
 
     /// Types the character of a key without an evdev code. A program has created this key for the character. Each press
-    /// and each repeat is sent with its release, because many such keys may be down.
+    /// and each repeat is sent with its release, because several such keys may be down, and the host can't distinguish
+    /// them.
     fn type_without_key(
         &mut self,
         keyboard: &XkbKeyboard,

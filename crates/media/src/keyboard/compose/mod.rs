@@ -134,7 +134,7 @@ fn is_dead(symbol: u32) -> bool {
     (0xfe50..=0xfe93).contains(&symbol)
 }
 
-/// The text of a dead key that is in no table.
+/// The text of a dead key that starts no sequence of the table.
 fn spacing(dead: u32) -> Option<char> {
     const CHARACTERS: &str = "`´^~¯˘˙¨˚˝ˇ¸˛";
     CHARACTERS
