@@ -33,8 +33,8 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 
 /// Lets the server process requests of `conn` while another client grabs the server (XTEST 2.2, `GrabControl`). While a
 /// window is dragged or a menu is open, window managers grab the server from the press to the release of a button. An
-/// injected release would therefore wait for the end of the grab, and the grab for this release. Without XTEST, this
-/// does nothing.
+/// injected release would therefore wait for the end of the grab, and the grab would wait for this release. Without
+/// XTEST, this does nothing.
 ///
 /// Limitation: if a client has a pending request at the moment of the grab, X.Org's server (21.1) blocks that client even if
 /// it is immune (`mark_client_grab` in its `dispatch.c`).

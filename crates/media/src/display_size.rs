@@ -1,5 +1,5 @@
-//! Changes a display's size with RandR 1.2, and restores it at the end. The display must have exactly one active
-//! output.
+//! Changes a display's size with RandR 1.2, and restores it when [`DisplaySize`] is dropped. The display must have
+//! exactly one active output.
 //!
 //! A monitor gets only modes that it advertises. Of its modes with the requested size, it gets the mode with the rate
 //! nearest to the requested rate. An output without a monitor (Xvfb, the dummy driver) gets a new mode if none of its
@@ -34,7 +34,7 @@ pub struct DisplaySize {
     output: Output,
     crtc: Crtc,
     rotation: Rotation,
-    /// The original setting, restored at the end.
+    /// The original setting, restored on drop.
     own: Setting,
     /// The setting made by this value, if any.
     given: Option<Setting>,
@@ -91,7 +91,7 @@ impl DisplaySize {
         self.own.size
     }
 
-    /// Makes the current setting the original setting, which is restored at the end.
+    /// Makes the current setting the original setting, which is restored on drop.
     pub fn keep(&mut self) {
         if let Some(given) = self.given.take() {
             (self.own, self.made) = (given, false);

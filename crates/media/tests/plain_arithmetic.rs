@@ -2,9 +2,9 @@
 //! instructions in use.
 //!
 //! To RGB, the instructions of x86-64 (AVX2) and of 64-bit ARM (with and without RDM) round in the same way, so one
-//! stream gives the same picture on all clients. To YUV, `yuv` rounds in three ways, which are modelled here. Samples of
-//! hosts with different processors may differ by up to 2. `./dev test-arm` runs these tests on emulated processors with
-//! and without RDM. On x86-64, they need AVX2: with SSE4.1, `yuv` rounds the end of each row in another way.
+//! stream gives the same picture on all clients. To YUV, `yuv` rounds in three ways, which are modelled here. Samples
+//! of hosts with different processors may differ by up to 2. `./dev test-arm` runs these tests on emulated processors
+//! with and without RDM. On x86-64, they need AVX2: with SSE4.1, `yuv` rounds the end of each row differently.
 #![cfg(all(feature = "host", feature = "client"))]
 #![allow(
     clippy::cast_possible_truncation,

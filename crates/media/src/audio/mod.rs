@@ -177,7 +177,7 @@ pub struct PlaybackBackend {
 /// Opens the capture `name` of [`CAPTURES`].
 ///
 /// # Errors
-/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if the capture can't be opened.
+/// [`AudioError`] if the name is unknown (the text lists the valid names), or if the capture can't be opened.
 pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapture>, AudioError> {
     let names = || CAPTURES.iter().map(|backend| backend.name);
     let backend = CAPTURES.iter().find(|backend| backend.name == name);
@@ -188,7 +188,7 @@ pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapt
 /// Opens the playback `name` of [`PLAYBACKS`].
 ///
 /// # Errors
-/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if the playback can't be opened.
+/// [`AudioError`] if the name is unknown (the text lists the valid names), or if the playback can't be opened.
 pub fn open_playback(
     name: &str,
     settings: &Settings,

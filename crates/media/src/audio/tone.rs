@@ -1,7 +1,6 @@
 //! A test tone, generated in this process in real time. It provides sound to stream when no application plays.
 //!
-//! It is no substitute for an application in measurements, because its samples have not passed
-//! through a sound server.
+//! It can't replace an application in measurements, because its samples have not passed through a sound server.
 
 use std::time::Duration;
 

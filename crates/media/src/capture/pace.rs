@@ -2,8 +2,8 @@
 //!
 //! It does not sample at fixed times: a frame passes at once if a token is available. Without a token, the frame waits,
 //! and a newer frame replaces it. If frames come faster than tokens, a frame waits until slightly after the expected
-//! arrival of the next frame, even if a token is available earlier. The next frame then passes on arrival. A fast
-//! source is thereby thinned without delaying frames. Only the last frame before a pause is delayed.
+//! arrival of the next frame, even if a token is available earlier. The next frame then passes on arrival. The rate of
+//! a fast source is therefore reduced without delaying frames. Only the last frame before a pause is delayed.
 
 use std::time::Duration;
 

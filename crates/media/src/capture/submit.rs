@@ -1,8 +1,8 @@
 //! Pictures that the application submits itself, from a thread of this process. No display is involved, and this module
 //! does not copy pictures: a picture belongs to its owner until the host no longer needs it.
 //!
-//! The application may continue at once (the newest picture wins), or wait until its picture is encoded and sent. These are
-//! OpenUVR's continuous and synchronous modes (paper, section V-E).
+//! The application may continue immediately (the newest picture wins), or wait until its picture is encoded and sent.
+//! These are OpenUVR's continuous and synchronous modes (paper, section V-E).
 //!
 //! This module uses no graphics API and converts nothing.
 

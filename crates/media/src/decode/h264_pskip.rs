@@ -1,6 +1,6 @@
 //! Fills a gap in an H.264 picture: writes a slice that repeats the gap's macroblocks from the last picture (all
-//! P_Skip), in 10 to 13 bytes. This module is no decoder: it reads only parameter sets and slice headers, and keeps no
-//! other state.
+//! P_Skip), in 10 to 13 bytes. This module is not a decoder: it reads only parameter sets and slice headers, and keeps
+//! no other state.
 //!
 //! Gaps must be filled because libavcodec, if fed in chunks, delays a picture without its last slice by 16 packets. The
 //! packets in between are lost. A filled gap causes no stall. This module supports only CAVLC, frames and one slice

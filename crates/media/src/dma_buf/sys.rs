@@ -40,7 +40,7 @@ impl Map {
         let start = NonNull::new(start.cast::<u8>())
             .ok_or_else(|| io::Error::other("the kernel mapped page zero"))?;
         let map = Map { start, len, fd };
-        // This fails for a file that is no dma-buf, which could be truncated.
+        // This fails for a file that is not a dma-buf. Such a file could be truncated.
         map.sync(READ)?;
         Ok(map)
     }

@@ -40,7 +40,8 @@ pub struct Typing<'a> {
 }
 
 impl Typing<'_> {
-    /// Returns the least intrusive way to type `wanted`. `physical` is the key that the user pressed; it is preferred.
+    /// Returns the steps that type `wanted` with the fewest side effects. `physical` is the key that the user pressed;
+    /// it is preferred.
     #[must_use]
     pub fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
         // If the character does not belong to a command, a held right Alt is AltGr at the client, but may have a

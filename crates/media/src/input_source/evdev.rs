@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(all(&mut source), rest);
     }
 
-    /// A character device that is no event device: the slave of a raw terminal.
+    /// A character device that is not an event device: the slave of a raw terminal.
     fn pty(source: &Evdev) -> std::fs::File {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};

@@ -154,7 +154,7 @@ impl Script {
         }
     }
 
-    /// Reads the next line. Returns `false` at the end.
+    /// Reads the next line. Returns `false` at the end of the script.
     fn read_line(&mut self) -> Result<bool, SourceError> {
         let mut line = std::mem::take(&mut self.partial);
         let bound = u64::try_from(MAX_LINE - line.len()).unwrap_or(u64::MAX);

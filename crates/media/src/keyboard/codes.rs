@@ -98,7 +98,7 @@ pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     Some(Some(KeyCode(code)))
 }
 
-/// The key of a symbol that is no character, as on a PC keyboard (`keysymdef.h`).
+/// The PC key of a symbol that is not a character (`keysymdef.h`).
 ///
 /// This is for keys without a known physical name. On-screen keyboards and programs that type use such keys, in key
 /// maps of their own.

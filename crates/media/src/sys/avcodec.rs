@@ -329,8 +329,8 @@ impl Functions {
     }
 
     /// Makes a decoder call `call` when rows are final (`draw_horiz_band`). Returns `false` if that is not supported.
-    /// There is no option for this field, and its offset in the context differs between majors. However, the next field
-    /// is `get_format` in all majors, and the address of its default is known.
+    /// There is no option for this field, and its offset in the context differs between major versions. However, the
+    /// next field is always `get_format`, and the address of its default is known.
     ///
     /// # Safety
     /// `context` must have been allocated by this library and must have no other user now. Since its allocation,

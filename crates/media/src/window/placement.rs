@@ -124,7 +124,8 @@ impl Placement {
         )
     }
 
-    /// Where to draw the host's pointer over the picture, clipped to the picture. `None` if the pointer is hidden.
+    /// The area in which to draw the host's pointer over the picture, clipped to the picture. `None` if the pointer is
+    /// hidden.
     pub fn overlay(&self, cursor: &Cursor) -> Option<Overlay> {
         let (x, y) = self.pixel(cursor.at?);
         let shape = Rect {
@@ -140,7 +141,8 @@ impl Placement {
         })
     }
 
-    /// Where to draw a text of `width` × `height` over the picture: near its top left corner, clipped to the picture.
+    /// The area in which to draw a text of `width` × `height`: near the picture's top left corner, clipped to the
+    /// picture.
     pub fn panel(&self, (width, height): (u16, u16)) -> Option<Rect> {
         let area = Rect {
             x: self.area.x + FROM_CORNER,

@@ -50,7 +50,8 @@ pub(crate) struct Scene {
     pub(crate) grabbed: bool,
     /// Whether the host's application requests relative motion.
     pub(crate) relative: bool,
-    /// The state of a window whose size follows the picture. `None` if the size does not follow, or no longer does.
+    /// The state of a window whose size follows the picture. `None` if the size does not follow the picture, or no
+    /// longer follows it.
     pub(crate) following: Option<AutoSize>,
 }
 
@@ -169,8 +170,8 @@ impl SharedWindow {
         self.stores_bgrx && placement.is_unscaled()
     }
 
-    /// Where to draw the host's pointer over the picture, clipped to the picture. `None` if the pointer is hidden or
-    /// the window's own cursor shows it.
+    /// The area in which to draw the host's pointer over the picture, clipped to the picture. `None` if the pointer is
+    /// hidden or the window's own cursor shows it.
     pub(crate) fn overlay(&self, scene: &Scene) -> Option<Overlay> {
         if !(scene.observer || scene.grabbed || !scene.pointer_inside) {
             return None;

@@ -207,7 +207,7 @@ fn describe(
         AtomEnum::ATOM,
         &[atoms.WM_DELETE_WINDOW],
     )?;
-    // The value 1 asks a compositor not to delay pictures until a refresh.
+    // With the value 1, a compositor should not delay pictures until a refresh.
     conn.change_property32(
         PropMode::REPLACE,
         id,

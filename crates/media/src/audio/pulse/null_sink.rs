@@ -106,7 +106,7 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether the process may exist. Processes of other namespaces are unknown, so they count as existing.
+    /// Whether the process may exist. Processes of other namespaces can't be queried, so they count as existing.
     fn lives(self) -> bool {
         self.namespace != namespace() || Path::new(&format!("/proc/{}", self.process)).exists()
     }

@@ -89,7 +89,7 @@ impl AudioPlayback for Playback {
     }
 
     /// Leaves the server's messages in the socket until the fill level is queried. The server sends one message per
-    /// period, thus two per payload. Each would wake this thread unnecessarily.
+    /// period, and therefore two messages per payload. Each message would wake this thread unnecessarily.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         wait::until(give_up, self.stream.connection.waker())

@@ -110,7 +110,7 @@ pub enum SkipReason {
     /// The framebuffer object has no complete picture to read.
     #[error("the framebuffer to read from is incomplete")]
     Incomplete,
-    /// The name belongs to no buffer object of this context.
+    /// The context has no buffer object with this name.
     #[error("unknown pixel buffer: generate, bind and fill it in this context")]
     NoBuffer,
     /// The picture does not fit in the buffer.

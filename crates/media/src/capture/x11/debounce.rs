@@ -86,9 +86,8 @@ impl Area {
     }
 }
 
-/// Percentage of the target that damage must cover to count as a complete picture at once. A swap
-/// is one request for the complete window; a border or status line drawn by the client may stay
-/// unchanged.
+/// Percentage of the target that damage must cover to count as a complete picture immediately. A swap is one request
+/// for the complete window; a border or status line drawn by the client may stay unchanged.
 const WHOLE_PERCENT: i64 = 90;
 
 /// Silence after which partial damage is captured. The value (guess) lies between the pauses of a painter that flushes
@@ -108,8 +107,8 @@ const DEBOUNCED_BURSTS: u32 = 60;
 pub(super) struct DamageDebounce {
     target: Area,
     burst: Option<Burst>,
-    /// The last burst's rectangle. If the next burst has the same rectangle, it counts as complete at once, so that an
-    /// animated window on a large display is not delayed in each frame.
+    /// The last burst's rectangle. If the next burst has the same rectangle, it counts as complete immediately. An
+    /// animated window on a large display is therefore not delayed in each frame.
     last: Area,
     /// The last time at which a burst was released without a delay.
     released_at_once: Option<Instant>,

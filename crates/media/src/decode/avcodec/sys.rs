@@ -284,7 +284,7 @@ impl Decoder {
             (c"gbrp", PixelFormat::Gbr),
             (c"nv12", PixelFormat::Nv12),
         ];
-        // SAFETY: the names are NUL-terminated; an unknown one gives −1, which no picture has.
+        // SAFETY: the names are NUL-terminated; an unknown name gives −1, which is not the format of any picture.
         let formats = formats
             .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
         // SAFETY: as above.

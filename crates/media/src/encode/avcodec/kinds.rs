@@ -26,7 +26,7 @@ pub(super) struct Kind {
     codec: Codec,
     /// Names and values of options that the encoder must accept, in addition to the options that all encoders have.
     pub(super) options: &'static [(&'static str, &'static str)],
-    /// Names and values of options that some versions of the encoder lack. A missing option is no error.
+    /// Names and values of options that some versions of the encoder lack. A missing option is not an error.
     pub(super) hints: &'static [(&'static str, &'static str)],
     /// The accepted pixel formats, the preferred one first.
     pub(super) inputs: &'static [PixelFormat],

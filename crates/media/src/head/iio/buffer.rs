@@ -76,7 +76,7 @@ impl Stream {
             }
             Err(cause) => return Err(format!("can't read {}: {cause}", enable.display())),
         }
-        // It is no error if this attribute is missing. In that case, the time of arrival is used.
+        // A missing attribute is not an error: the time of arrival is used instead.
         let _ = changes.set(device.join("current_timestamp_clock"), "monotonic");
         let layout = enable_channels(device, kinds, changes)?;
         let mut set = |path: PathBuf, value: &str| {
@@ -283,7 +283,7 @@ fn node(device: &Path) -> PathBuf {
     }
 }
 
-/// Opens the file without blocking. The second value tells whether it is a regular file.
+/// Opens the file without blocking. The second value states whether it is a regular file.
 fn open_node(path: &Path) -> io::Result<(File, bool)> {
     let kind = std::fs::metadata(path)?.file_type();
     let mut options = OpenOptions::new();

@@ -8,8 +8,8 @@
 //! ```
 //! If the devices have buffers that this user may set up, samples come from the buffers, at a rate that follows the
 //! host's requests (`rate.rs`). Otherwise, samples come from `*_raw`, which is read at a fixed rate and also at the
-//! times requested by the host (`schedule.rs`). Each sample becomes a pose when it is read. Attributes that were
-//! changed are restored at the end. There is no magnetometer, so yaw drifts by up to a degree per minute.
+//! times requested by the host (`schedule.rs`). Each sample becomes a pose when it is read. Changed attributes are
+//! restored when the source is dropped. There is no magnetometer, so yaw drifts by up to a degree per minute.
 //!
 //! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
 
@@ -310,7 +310,8 @@ impl Tracker {
         }
         let [gyroscope, accelerometer] = &self.sensors;
         let rate = scan.gyroscope.map(|raw| gyroscope.conversion.apply(raw));
-        // The value of a stuck sensor is no angular velocity. If the fusion used it, the view would not stop turning.
+        // The value of a stuck sensor is not an angular velocity. If the fusion used it, the view would not stop
+        // turning.
         let stuck = self.health.is_stuck();
         if let Some(rate) = rate
             && !stuck

@@ -8,7 +8,7 @@ use openuvr_proto::rotation::Rotation;
 /// Standard gravity in m/s².
 const GRAVITY: f64 = 9.806_65;
 
-/// How the sensor moves.
+/// The motion of the sensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Motion {
     /// The sensor lies still.

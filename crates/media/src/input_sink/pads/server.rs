@@ -184,8 +184,8 @@ impl PadServer {
         self.waker.wake();
     }
 
-    /// Writes `events` of a device. The last event must be the end of the report. Events of an unknown device are
-    /// ignored.
+    /// Writes `events` of a device. The last event must be the event that ends the report. Events of an unknown device
+    /// are ignored.
     ///
     /// # Errors
     /// Returns an error if the file can't be written.
@@ -278,7 +278,7 @@ impl PadServer {
             return;
         };
         for place in [DEVICES, SOCKETS].iter().filter(|_| !device.seat) {
-            // A missing file is no error.
+            // A missing file is not an error.
             let _ = fs::remove_file(self.folder.join(place).join(name(number)));
         }
         for reader in &device.readers {

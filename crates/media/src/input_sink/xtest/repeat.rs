@@ -2,9 +2,9 @@
 //! when the client sends again.
 //!
 //! A server repeats only the key that was pressed last. The repeat stops when that key is removed from the set of
-//! repeating keys, and stays stopped when the key is added again at once. Therefore, no other keyboard state changes,
-//! and no state remains if the host is killed. Pressing a key that is already down sends no event to clients, but
-//! restarts the server's repeat delay.
+//! repeating keys. It stays stopped when the key is added again immediately afterwards. Therefore, no other keyboard
+//! state changes, and no state remains if the host is killed. Pressing a key that is already down sends no event to
+//! clients, but restarts the server's repeat delay.
 //!
 //! Spec: XKB protocol, section 10.2 (`PerKeyRepeat`). Starts and stops follow the behaviour of X.Org's server
 //! (`ProcXkbSetControls`, `AccessXFilterPressEvent`).

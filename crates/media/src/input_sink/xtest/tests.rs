@@ -303,8 +303,8 @@ fn a_command_goes_to_the_key_that_has_its_letter() {
         seen.iter().filter_map(of_key).collect::<Vec<_>>()
     };
     let (control, held) = ((37, 0), 4);
-    // Ctrl+A of a French keyboard, whose A is at the position of Q on other keyboards. Sent by position, it would be
-    // Ctrl+Q, which quits.
+    // Ctrl+A of a French keyboard, whose A is at the position of Q on other keyboards. If it were sent by position, it
+    // would be Ctrl+Q, which quits.
     assert_eq!(pressed(&mut sink, 16, 'a'), [control, (38, held)]);
     assert_eq!(pressed(&mut sink, 16, 'A').last(), Some(&(38, held | 1)));
     // A letter that no key of this layout has is sent as the physical key.

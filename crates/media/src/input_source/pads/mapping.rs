@@ -2,7 +2,7 @@
 //! (`SDL_GAMECONTROLLERCONFIG`, gamecontrollerdb.txt), or the kernel's rules for pads
 //! (Documentation/input/gamepad.rst).
 //!
-//! No database is included. Without a database, only pads whose kernel driver follows these rules are supported.
+//! No database is included. Without a database, a pad is supported only if its kernel driver follows these rules.
 
 use std::collections::HashMap;
 

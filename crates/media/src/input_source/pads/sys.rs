@@ -46,8 +46,7 @@ fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| Error::last_os_error())
 }
 
-/// Opens an event device for reading, and for writing if permitted. The second value tells whether
-/// it is writable.
+/// Opens an event device for reading, and for writing if permitted. The second value states whether it is writable.
 pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let open = |mode| {

@@ -105,7 +105,7 @@ impl Memory {
     }
 }
 
-/// How to interpret the bytes as a picture.
+/// The size, format and stride of the picture in the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) size: Size,

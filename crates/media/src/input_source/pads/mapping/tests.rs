@@ -172,7 +172,7 @@ fn a_device_without_a_number_is_known_by_its_name() {
     database.add(&format!("{text},{name},a:b3"), "x", &mut Vec::new());
     let mapping = Mapping::of(&database, [5, 0, 0, 1], name, &keys, &axes).unwrap();
     assert!(state(&mapping, &[0x134], &[]).is_down(PadButton::South));
-    // A mouse is no pad.
+    // A mouse is not a pad.
     assert!(Mapping::of(&database, [3, 1, 2, 3], "Mouse", &[0x110], &[]).is_none());
 }
 
