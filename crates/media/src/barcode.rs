@@ -125,7 +125,7 @@ fn draw_cells(data: &mut [u8], stride: usize, size: Size, cells: &[bool; CELLS])
     true
 }
 
-/// Reads the code of `picture`, which may consist of only the topmost [`height`] rows.
+/// Reads the code of `picture`. The topmost [`height`] rows are sufficient.
 ///
 /// `None` if there is no code, or it is damaged or torn. The probability of a false positive is 2^-32 for random black
 /// and white cells (sync and CRC), and 2^-16 for a code composed of halves of two different stamps.

@@ -1,4 +1,4 @@
-//! The pointer as a separate stream, so that it moves without a frame.
+//! The pointer as a separate stream, so that it can move without a new frame.
 
 use std::sync::Arc;
 

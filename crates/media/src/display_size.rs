@@ -185,7 +185,7 @@ impl DisplaySize {
 
     /// Returns a mode of `size`, and whether this call has added the mode to the output. If the output has several
     /// modes of this size, the mode with the rate nearest to `rate` is chosen; without `rate`, the mode with the
-    /// highest pixel clock. An output without a monitor gets an added mode unless it has a mode with exactly this rate.
+    /// highest pixel clock. If an output without a monitor has no mode with exactly this rate, a mode is added.
     fn mode_of(&self, size: Size, rate: Option<u16>) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;

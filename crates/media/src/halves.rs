@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 /// costs most of the gain.
 const ONE_CORE: usize = 1280 * 720;
 
-/// The even row at which to divide a conversion of this many rows between two cores, if worthwhile.
+/// The even row at which to divide a conversion of this many rows between two cores. `None` if a division is not
+/// worthwhile.
 pub(crate) fn halves(width: u32, rows: usize) -> Option<usize> {
     let large = width as usize * rows > ONE_CORE;
     // `available_parallelism` queries the control groups at each call, so its result is kept.

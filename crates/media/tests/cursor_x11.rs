@@ -33,7 +33,7 @@ fn move_to(painter: &Painter, x: i16, y: i16) {
     painter.sync();
 }
 
-/// A cursor that is a red rectangle if `seen`, and invisible otherwise.
+/// A cursor: a red rectangle if `seen` is true, otherwise an invisible shape.
 fn cursor(painter: &Painter, width: u16, height: u16, seen: bool) -> Cursor {
     let conn = &painter.conn;
     let (pixmap, gc, id) = (

@@ -74,8 +74,8 @@ impl Blocks {
         block.len().saturating_sub(self.waiting.len()) / CHANNELS
     }
 
-    /// The time at which a block of this length is available, as silence, if no more samples
-    /// arrive.
+    /// The time at which a block of this length is available if no more samples arrive. Silence replaces the missing
+    /// samples.
     pub(super) fn due(&self, block: &[f32]) -> Instant {
         self.timeline.due(self.lacking(block))
     }

@@ -90,7 +90,7 @@ pub struct CaptureCounters {
     pub left_out: u64,
 }
 
-/// An audio playback. One thread owns it, and must call its methods every few milliseconds.
+/// An audio playback. One thread owns it, and must call one of its methods every few milliseconds.
 pub trait AudioPlayback: Send {
     /// The fill level of the buffers.
     ///

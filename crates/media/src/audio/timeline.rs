@@ -106,7 +106,7 @@ impl Timeline {
     /// Sample frames of silence due at `now` because nothing has arrived. They count as delivered.
     pub(super) fn overdue(&mut self, now: Instant) -> usize {
         let passed = now.since(self.next);
-        // A late source that delivers again is not silent, however late it still is.
+        // A source that delivers again is not silent, even if it is very late.
         let waited = self
             .arrived
             .map_or(passed, |last| now.since(last).min(passed));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Relative excess over the limit up to which a source still counts as running at the limit. The clocks
-/// of 60 Hz displays are off by up to 0.4 % (60.25 Hz). Timers with whole milliseconds turn 60 frames/s into 62.5.
+/// A source whose rate exceeds the limit by at most this fraction counts as running at the limit. The clocks of 60 Hz
+/// displays are off by up to 0.4 % (60.25 Hz). Timers with whole milliseconds turn 60 frames/s into 62.5.
 const TOLERANCE: f64 = 0.05;
 
 /// Maximum wait of a frame for the next frame, as a multiple of the gap between earlier frames (guess: it covers most

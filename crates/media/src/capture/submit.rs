@@ -222,8 +222,8 @@ impl Submitter {
         self.demand(now) == FrameDemand::Now
     }
 
-    /// The maximum rate at which pictures are requested, in frames per second. The host adapts it to the player's
-    /// display if it knows the display's refresh rate. `None`: no limit.
+    /// The maximum rate at which pictures are requested, in frames per second. The host adapts this rate to the
+    /// player's display if the display's refresh rate is known. `None`: no limit.
     #[must_use]
     pub fn fps(&self) -> Option<f64> {
         Some(self.shared.state().fps).filter(|fps| fps.is_normal() && *fps > 0.0)
@@ -315,7 +315,7 @@ impl Submitter {
 
     /// Replaces the host's picture with its copy `frame`, because the memory of the original is about to be freed.
     /// Unlike [`Submitter::submit`], this has an effect even while other windows cover the application's pictures. The
-    /// copy lacks these windows, so [`Submitter::missing_still`] then requests a picture that includes them.
+    /// copy lacks these windows. [`Submitter::missing_still`] then requests a picture that includes them.
     pub fn replace(&self, now: Instant, frame: Box<dyn Frame>) {
         let mut state = self.shared.state();
         if state.closed {

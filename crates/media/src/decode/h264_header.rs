@@ -57,7 +57,7 @@ impl ParameterSets {
 pub(super) enum PocType {
     /// Type 0: each slice header contains this many low bits of the order count.
     LowBits(u32),
-    /// Type 1: each slice header contains differences, unless the flag declares them zero.
+    /// Type 1: each slice header contains differences, or the sequence declares them always zero.
     Deltas { always_zero: bool },
     /// Type 2: derived from frame_num.
     FrameNum,

@@ -14,8 +14,8 @@ use super::{BACKENDS, Backend, Codec, Probe, probe_at};
 /// The value of `--encoder` for the automatic selection.
 pub const NAME: &str = "auto";
 
-/// The size of the test pictures. It is the size of an ordinary stream, because a device may support only small
-/// pictures.
+/// The size of the test pictures. It is the size of an ordinary stream: a test with small pictures would also pass on a
+/// device that supports only those.
 pub const SIZE: Size = Size::new(1280, 720);
 
 /// The selected encoder.

@@ -1,4 +1,4 @@
-//! Chooses the key that types a character, and the modifiers to change for it.
+//! Chooses the key that types a character, and the modifiers to change before this key is pressed.
 //!
 //! The choice depends only on the keyboard map and the keyboard state. This module presses nothing.
 

@@ -77,8 +77,9 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
-/// The key that always has the effect that a keypad key has only without NumLock. `symbol` is the symbol of the keypad
-/// key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for any other symbol.
+/// The key that has the effect of a keypad key without NumLock, regardless of NumLock. `symbol` is the symbol of the
+/// keypad key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for any other
+/// symbol.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     let code = match symbol {
@@ -100,8 +101,8 @@ pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
 
 /// The PC key of a symbol that is not a character (`keysymdef.h`).
 ///
-/// This is for keys without a known physical name. On-screen keyboards and programs that type use such keys, in key
-/// maps of their own.
+/// This is for keys without a known physical name. On-screen keyboards and programs that type use such keys, in
+/// separate key maps.
 #[must_use]
 pub fn by_symbol(symbol: u32) -> Option<KeyCode> {
     let code = match symbol {

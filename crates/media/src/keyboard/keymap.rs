@@ -219,7 +219,7 @@ pub fn character_of(symbol: u32) -> Option<char> {
         .filter(|ch| !ch.is_control())
 }
 
-/// The key symbol of a character (its legacy number if it has one, otherwise Unicode's).
+/// The key symbol of a character: the legacy symbol if there is one, otherwise the symbol derived from Unicode.
 #[must_use]
 pub fn symbol_of(ch: char) -> u32 {
     xkeysym::Keysym::from_char(ch).raw()

@@ -104,8 +104,8 @@ pub(super) struct Angles {
 /// Follows the angles of poses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AngleTracker {
-    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. If that pose was almost vertical,
-    /// its yaw and roll are not used.
+    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. The yaw and roll of an almost
+    /// vertical pose are not used.
     last: Option<[f32; 3]>,
     /// Whether the last pose was almost vertical: its pitch exceeded [`MAX_PITCH`] upwards or downwards.
     vertical: bool,

@@ -45,8 +45,7 @@ pub trait Presenter: Send {
         Ok(false)
     }
 
-    /// Announces the viewpoint of the next presented picture, regardless of the method that
-    /// presents it.
+    /// Announces the viewpoint of the next presented picture. It applies to all methods that present a picture.
     fn viewpoint(&mut self, viewpoint: &Viewpoint) {
         let _ = viewpoint;
     }

@@ -1,6 +1,6 @@
 //! Renders lines of text as a picture with a translucent background.
 //!
-//! This module does not position or lay out the text: it renders each line as given.
+//! This module renders each line as given. It neither positions nor wraps the text.
 
 use embedded_graphics::Drawable as _;
 use embedded_graphics::Pixel;

@@ -44,7 +44,7 @@ const CHUNK: usize = 4096;
 
 /// Tracks which clients hide the pointer of a screen.
 pub(super) struct HiddenPointer {
-    /// The server writes recorded requests to this connection; after setup it is only read.
+    /// The server writes recorded requests to this connection. After the set-up, the connection is only read.
     records: Display,
     /// Received bytes of an incomplete message. The longest message is a reply as long as the largest request that the
     /// server accepts (16 MiB, X.Org's `-maxbigreqsize`).
@@ -182,8 +182,7 @@ impl HiddenPointer {
         let count = self.hides.get(&client).copied().unwrap_or(0);
         let count = match (hides, of) {
             (true, Some(of)) if of == root => count.saturating_add(1),
-            // The screen of a destroyed window is unknown. It is better to show the pointer than to
-            // hide it permanently.
+            // The screen of a destroyed window is unknown. The pointer might otherwise stay hidden permanently.
             (false, of) if of.is_none_or(|of| of == root) => count.saturating_sub(1),
             _ => return,
         };
@@ -199,7 +198,7 @@ impl HiddenPointer {
 type Request = Option<(bool, Window)>;
 
 /// Parses the first recorded request; `swapped` if the client has the other byte order. Returns the request and the
-/// remaining data. The request is also `None` if its size is wrong and the server will refuse it.
+/// remaining data. The request is also `None` if its size is wrong, because the server will refuse it.
 fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     let word = |at: usize| {
         let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);

@@ -4,9 +4,10 @@
 //!
 //! The application's state and errors stay as they are. [`ReadBack::read`] waits for the GPU only in the oldest
 //! contexts (last row of the table) and if the read-back is [stateless](ReadBack::stateless). Otherwise, `read` checks
-//! the GPU's fence once, which is usually enough with a software renderer. If the fence is not signalled yet, a thread
-//! waits for it. This thread has its own context, which shares the application's buffers. If no such thread is
-//! possible, a later [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, usually up to a frame late.
+//! the GPU's fence once. With a software renderer, the fence is usually signalled by then. If the fence is not
+//! signalled yet, a thread waits for it. This thread has its own context, which shares the application's buffers. If no
+//! such thread is possible, a later [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, usually up to a frame
+//! late.
 //!
 //! | context | method |
 //! |---|---|

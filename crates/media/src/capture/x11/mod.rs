@@ -113,8 +113,8 @@ pub struct X11Capture {
     pace: Pace,
     waker: Waker,
     viewport: Viewport,
-    /// Whether there are viewers. While there are none, damage is neither subtracted nor fetched,
-    /// so the server soon stops reporting it.
+    /// Whether there are viewers. Without viewers, damage is neither subtracted nor fetched, so the server soon stops
+    /// reporting it.
     watched: bool,
     /// Damage not yet in the picture.
     dirty: Area,
@@ -517,7 +517,7 @@ impl Capture for X11Capture {
             }
             self.drain_events()?;
             if self.watched {
-                // This request is sent together with the next request for pixels, and before it.
+                // This request is sent together with the next request for pixels, and precedes it.
                 self.subtract()?;
             }
             if std::mem::take(&mut self.back) {

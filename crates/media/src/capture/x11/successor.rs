@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time by which the successor may appear before the end of the old window (guess).
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// Poll interval. A new window causes an event, but is reparented into its frame only later.
+/// Poll interval. A new window causes an event, but the window manager reparents it into its frame later.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum number of remembered windows (guess: more than all applications together open in a second).

@@ -197,8 +197,8 @@ impl Surface {
             Event::ConfigureNotify(e) if e.window == id => {
                 let size = Size::new(e.width.into(), e.height.into());
                 let root = matches!(self.kind, Kind::Root { .. });
-                // A window's storage includes its border, so it is replaced when the border changes. An event that a
-                // window manager has sent may state any border.
+                // A window's storage includes its border, so the storage is replaced when the border changes. An event
+                // that a window manager has sent may state any border.
                 let border = (!root && e.response_type & SENT == 0).then_some(e.border_width);
                 let keeps = |border: u16| {
                     (self.shown).is_some_and(|s| i16::try_from(border) == Ok(s.origin.0))

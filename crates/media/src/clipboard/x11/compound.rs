@@ -1,5 +1,5 @@
-//! COMPOUND_TEXT, the text format of old programs. It consists of parts in several character sets,
-//! which escape sequences select.
+//! COMPOUND_TEXT, the text format of old programs. It consists of parts in several character sets. Escape sequences
+//! select the character set.
 //!
 //! ASCII, Latin-1, Latin-9 and UTF-8 are supported. Today, programs that use other character sets also provide
 //! UTF8_STRING.

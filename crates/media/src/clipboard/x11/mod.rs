@@ -68,8 +68,8 @@ pub struct X11Clipboard {
 }
 
 impl X11Clipboard {
-    /// Connects to `display`, such as `:0`; if it is empty, to the display in the environment variable DISPLAY. `watch`
-    /// selects which text of other programs is read, up to `most` bytes of UTF-8.
+    /// Connects to `display`, such as `:0`. If `display` is empty, connects to the display in the environment variable
+    /// DISPLAY. `watch` selects which text of other programs is read, up to `most` bytes of UTF-8.
     ///
     /// # Errors
     /// [`ClipboardError`] if the display can't be reached or lacks XFIXES.
@@ -186,7 +186,7 @@ impl X11Clipboard {
         Ok(())
     }
 
-    /// Stops the current read by destroying its window, which drops late replies of the owner.
+    /// Stops the current read by destroying its window. Late replies of the owner are then dropped.
     fn stop_reading(&mut self) -> Result<(), ReplyError> {
         if let Some(reading) = self.reading.take() {
             self.conn.destroy_window(reading.window)?;

@@ -100,7 +100,7 @@ impl Context {
             unsafe { functions.set_own(self.0.as_ptr(), "pixel_format", "drm_prime") }
                 .map_err(with_remedy)?;
         } else if kind.dma_bufs {
-            // `pixel_format` is not set here: in a libavcodec that can't provide dma-bufs, this option has another
+            // `pixel_format` is not set here: in a libavcodec that can't provide dma-bufs, this option has a different
             // meaning.
             tracing::info!(
                 "this libavcodec copies the pictures of {} into main memory",

@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn no_kind_delays_pictures() {
-        // If an option can delay pictures, it must have a value that does not.
+        // If an option can delay pictures, its value here must not delay them.
         for kind in KINDS.iter().chain([&OTHER]) {
             for (name, value) in kind.options.iter().chain(kind.hints) {
                 let why = limits::delay(limits::DELAYING, name, value);

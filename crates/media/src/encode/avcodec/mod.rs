@@ -119,7 +119,7 @@ fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
     }))
 }
 
-/// Opens the encoder `name` with the first pixel format of its row in the table that libavcodec accepts.
+/// Opens the encoder `name` with the first pixel format in its table entry that libavcodec accepts.
 ///
 /// # Errors
 /// Returns an error if libavcodec accepts none of these formats. If the encoder opens without `options`, the error

@@ -182,8 +182,8 @@ pub(super) fn preset(
     })
 }
 
-/// Returns `value` if it is one of `names`. The library would report an unknown name on the process's standard error,
-/// so it gets only known names.
+/// Returns `value` if it is one of `names`. The library gets only known names, because it would report an unknown name
+/// on the process's standard error.
 fn one_of<'a>(option: &str, value: &'a str, names: &[&str]) -> Result<&'a str, EncodeError> {
     if names.contains(&value) {
         return Ok(value);

@@ -13,8 +13,7 @@ use super::device::{AXES, Sensor};
 /// Maximum length of a value: a sign, ten digits, the line end, and a reserve.
 const MAX_TEXT: usize = 32;
 
-/// The files of a sensor's axes. They stay open, because each read of a sysfs file from its start
-/// measures again.
+/// The files of a sensor's axes. They stay open: each read of a sysfs file from its start measures again.
 pub(super) struct RawAxes([(PathBuf, File); 3]);
 
 impl RawAxes {

@@ -282,7 +282,7 @@ impl PadServer {
             let _ = fs::remove_file(self.folder.join(place).join(name(number)));
         }
         for reader in &device.readers {
-            // This ends the connection even if a forked child has the descriptor.
+            // The shutdown ends the connection even if a forked child has the descriptor.
             let _ = shutdown(&*reader.fd, Shutdown::Both);
         }
         let left = |reader: &Reader| (number, reader.number, ReaderEvent::Closed);
@@ -460,7 +460,7 @@ pub(super) fn listen_at(folder: &Path, number: u32) -> io::Result<OwnedFd> {
 
 /// Creates a device in the folder; returns the file with its description and state.
 pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
-    // The file is complete before it is visible, because watchers of the folder open it at once.
+    // The file must be complete before it is visible, because watchers of the folder open it immediately.
     let new = folder.join("new");
     let _ = fs::remove_file(&new);
     let file = File::options().write(true).create_new(true).open(&new)?;

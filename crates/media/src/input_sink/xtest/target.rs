@@ -1,5 +1,5 @@
-//! The window that receives input, and whether a key or click would reach it now. XTEST events go
-//! to the focus window or to the window under the pointer.
+//! The window that receives input, and the check that a key or click would reach it now. XTEST events go to the focus
+//! window or to the window under the pointer.
 //!
 //! If an event would go to a different window, the target window is raised once and checked again. Pointer motion and
 //! releases are always allowed. If an application holds a grab, it receives the events regardless of pointer and focus.

@@ -447,8 +447,8 @@ impl InputSource for X11InputSource {
     }
 }
 
-/// Maximum number of repeated repaints. A picture that is displayed slice by slice changes the scene with each of its usual
-/// eight slices.
+/// Maximum number of repeated repaints. A picture that is displayed slice by slice changes the scene with each slice;
+/// usually, it has eight slices.
 const REPAIRS: usize = 12;
 
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.

@@ -396,7 +396,7 @@ impl Presenter for X11Presenter {
         let before = scene.panel_area();
         scene.panel = panel;
         let after = scene.panel_area();
-        // If the box has not moved, it is drawn only once, because it is translucent.
+        // If the box has not moved, it must be drawn only once, because it is translucent.
         let areas = [before, after.filter(|area| before != Some(*area))];
         for area in areas.into_iter().flatten() {
             let reads = self.painter.picture(&self.conn, &scene, area, true)?;

@@ -28,7 +28,7 @@ pub(super) fn share(conn: &RustConnection, size: Size) -> Result<Buffers<shm::Se
     })
 }
 
-/// Detaches the buffers from the server, which keeps its own mapping until then.
+/// Detaches the buffers from the server. Until this call, the server keeps its own mapping.
 pub(super) fn detach(buffers: &Buffers<shm::Seg>, conn: &RustConnection) {
     for segment in buffers.keys() {
         // If the server is gone, it has already detached them.

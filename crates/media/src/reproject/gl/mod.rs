@@ -69,7 +69,7 @@ impl Reprojector for Gl {
 
     fn draw(&mut self, _: &mut dyn Presenter, params: &DrawParams<'_>) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
-        // This comes before reading the scene, so that later changes cause a redraw.
+        // This call precedes the reading of the scene, so that later changes cause a redraw.
         stage.refresh();
         let mut scene = stage.scene();
         let ours = DisplayedPicture {

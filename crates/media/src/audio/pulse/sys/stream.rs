@@ -111,7 +111,7 @@ impl Stream {
 
     /// The buffer attributes chosen by the server.
     pub(in crate::audio::pulse) fn attributes(&self) -> BufferAttributes {
-        // SAFETY: the stream is ready. The library returns null or its own structure, which is copied at once.
+        // SAFETY: the stream is ready. The library returns null or its own structure, which is copied immediately.
         let attributes = unsafe {
             let attributes = self.connection.functions.stream_attributes;
             attributes(self.stream.as_ptr()).as_ref().copied()
@@ -121,8 +121,8 @@ impl Stream {
 
     /// The device's name.
     pub(in crate::audio::pulse) fn device(&self) -> String {
-        // SAFETY: the stream is ready. The library returns null or its own NUL-terminated string, which is copied at
-        // once.
+        // SAFETY: the stream is ready. The library returns null or its own NUL-terminated string, which is copied
+        // immediately.
         unsafe {
             let name = (self.connection.functions.stream_device)(self.stream.as_ptr());
             match name.is_null() {
@@ -190,7 +190,7 @@ impl Stream {
     /// Writes samples, which are copied.
     pub(in crate::audio::pulse) fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
         let bytes = size_of_val(samples);
-        // SAFETY: `samples` has this many bytes; without a free function they are copied.
+        // SAFETY: `samples` has this many bytes. They are copied, because no free function is passed.
         let code = unsafe {
             let (write, free) = (self.connection.functions.stream_write, ptr::null());
             let samples = samples.as_ptr().cast();

@@ -49,7 +49,7 @@ const BUFFER_ACCESS_FLAGS: c_uint = 0x911F;
 const MAP_READ: c_uint = 0x1;
 const MAP_PERSISTENT: c_uint = 0x40;
 const MAP_COHERENT: c_uint = 0x80;
-/// A hint that the buffer should lie in memory that the CPU reads fast.
+/// A hint that the CPU should be able to read the buffer's memory fast.
 const CLIENT_STORAGE: c_uint = 0x200;
 const SYNC_GPU_COMMANDS_COMPLETE: c_uint = 0x9117;
 const SYNC_FLUSH_COMMANDS: c_uint = 0x1;
@@ -177,9 +177,9 @@ impl ReadBack {
         }
     }
 
-    /// Waits, at most `timeout`, until all pending pictures have been submitted. This serves applications that continue
-    /// only after their picture has been sent. Returns the ticket of the newest of these pictures; `None` on timeout,
-    /// if the host is gone, or if no picture was pending.
+    /// Waits, at most `timeout`, until all pending pictures have been submitted. Applications that continue only after
+    /// their picture has been sent call this method. Returns the ticket of the newest of these pictures; `None` on
+    /// timeout, if the host is gone, or if no picture was pending.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
@@ -393,8 +393,8 @@ impl ReadBack {
         Ok(pair)
     }
 
-    /// Submits the picture if it is finished. Otherwise, passes it to the waiting thread, or queues it if there is no
-    /// such thread.
+    /// Submits the picture if it is finished. Otherwise, passes the picture to the waiting thread, or queues it if
+    /// there is no waiting thread.
     fn launch(&mut self, flight: Flight) -> ReadStatus {
         let first = self.in_flight.is_empty() && self.waiter.is_idle();
         if first && self.looks && self.is_done(&flight, 0) {

@@ -19,8 +19,8 @@ use crate::capture::CaptureError;
 const NO_TIMEOUT: u64 = u64::MAX;
 /// Timeout of one wait for the application's drawing, in ns.
 const LOOK: u64 = 1_000_000_000;
-/// Number of such waits before the picture is drawn anyway (guess: a device that needs longer is
-/// lost).
+/// Maximum number of these waits. The picture is then drawn even if the application's drawing is not finished (guess: a
+/// device that needs longer is lost).
 const LOOKS: u32 = 5;
 
 /// The private context.

@@ -407,7 +407,7 @@ impl Xlib {
         }
     }
 
-    /// Calls `f` and ignores X errors, which would otherwise make Xlib end the process.
+    /// Calls `f` and ignores X errors. Otherwise, Xlib would end the process.
     fn without_errors<R>(&self, display: Ptr, f: impl FnOnce() -> R) -> R {
         unsafe extern "C" fn ignore(_: Ptr, _: Ptr) -> c_int {
             0

@@ -15,7 +15,7 @@ use crate::capture::submit::Ticket;
 
 /// `GL_TIMEOUT_EXPIRED`.
 const TIMEOUT_EXPIRED: u32 = 0x911B;
-/// Timeout of one wait for a fence, after which the thread checks whether it should end.
+/// Timeout of one wait for a fence. After each wait, the thread checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The waiting thread, if it has been started, and the means to start it.
@@ -216,8 +216,8 @@ fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
     }
 }
 
-/// Synchronous signals, which a fault in the driver raises on this thread. If blocked, they would
-/// end the process without calling the application's handler.
+/// Synchronous signals: a fault in the driver raises them on this thread. If blocked, they would end the process
+/// without calling the application's handler.
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,

@@ -26,7 +26,7 @@ use crate::capture::submit::{Frame, Submitter};
 use crate::capture::vulkan::Pixels;
 use crate::picture::{Picture, PixelFormat, RowOrder};
 
-/// The body of the thread that waits for the device; it ends when the ring is closed.
+/// The body of the thread that waits for the device. The thread ends when the ring is closed.
 pub type Wait = Box<dyn FnOnce() + Send>;
 
 /// Number of slots: one being copied to, two at the host (the newest picture and the picture being encoded), and one

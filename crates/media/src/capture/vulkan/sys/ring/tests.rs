@@ -362,7 +362,7 @@ fn a_device_may_go_while_its_last_picture_is_in_use() {
         }
         assert_eq!(host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
         let watching = std::thread::spawn(move || {
-            // The host's thread: when it is done with one picture, it requests the next.
+            // The host's thread: it releases a picture by requesting the next picture.
             while host.next(TEST_TIMEOUT).unwrap() == CaptureEvent::Frame {}
             shown(&host)
         });
