@@ -185,7 +185,7 @@ impl Conversion {
     /// The vector of these raw values.
     #[allow(
         clippy::cast_precision_loss,
-        reason = "a sensor's values have far fewer than 53 bits; longer values would be rounded"
+        reason = "a sensor's values have far fewer than 53 bits; longer ones would be rounded"
     )]
     pub(super) fn apply(&self, digits: [i64; 3]) -> [f64; 3] {
         let sensor = [0, 1, 2].map(|i| (digits[i] as f64 + self.offset[i]) * self.scale[i]);
