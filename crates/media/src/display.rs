@@ -1,7 +1,7 @@
 //! Connects to an X server, with a one-line error on failure.
 //!
-//! All connections with x11rb are made here: x11rb computes a port from the display number, and panics if this number
-//! is too high.
+//! All connections with x11rb are made here, after a check of the display number: x11rb computes a port from this
+//! number, and panics if it is too high.
 
 use x11rb::connection::RequestConnection as _;
 use x11rb::protocol::randr::{self, ConnectionExt as _};

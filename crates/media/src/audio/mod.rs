@@ -48,8 +48,8 @@ pub static PLAYBACKS: &[PlaybackBackend] = &[pulse::PLAYBACK, wav::BACKEND, null
 /// An audio source. One thread owns it, and must read every block.
 pub trait AudioCapture: Send {
     /// Waits until `block` is full (sample frames times [`CHANNELS`]), at most `timeout` (`None`: no limit). While the
-    /// source delivers nothing, silence is returned instead (GamingAnywhere, section 5.1.4). For example, nothing
-    /// plays, or the source is suspended. The number of samples therefore always corresponds to the elapsed time by the
+    /// source delivers nothing (nothing plays, or the source is suspended), silence is returned instead
+    /// (GamingAnywhere, section 5.1.4). The number of samples therefore always corresponds to the elapsed time by the
     /// source's clock. On timeout, samples are kept for the next call. The block's length may vary between calls.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Maps samples of a source to our clock, with silence for gaps. This module has no clock itself.
 //!
-//! A source that pauses (GamingAnywhere's "frame discontinuity problem", section 5.1.4 of its paper) must not make the
-//! sound after the pause early. Therefore, the elapsed time is filled with silence, and samples that arrive later for
-//! filled time are dropped. The number of samples then matches real time. Drift between the source's clock and ours is
-//! tracked.
+//! A source that pauses (GamingAnywhere's "frame discontinuity problem", section 5.1.4 of its paper) must not shift the
+//! sound after the pause to an earlier time. Therefore, the elapsed time is filled with silence, and samples that
+//! arrive later for filled time are dropped. The number of samples then matches real time. Drift between the source's
+//! clock and ours is tracked.
 
 use std::time::Duration;
 

@@ -84,7 +84,7 @@ struct AvCodecHwConfig {
 pub(crate) type RowsAreFinal =
     unsafe extern "C" fn(*mut AvCodecContext, *const AvFrame, *const c_int, c_int, c_int, c_int);
 
-/// The used functions of both libraries.
+/// The functions of both libraries that this crate uses.
 pub(crate) struct Functions {
     pub(crate) find_decoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
     pub(crate) send_packet: unsafe extern "C" fn(*mut AvCodecContext, *const AvPacket) -> c_int,

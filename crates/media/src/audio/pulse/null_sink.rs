@@ -45,8 +45,8 @@ impl NullSink {
              sink_properties=device.description={NAME}"
         );
         // Until a client requests less, the sink renders ahead: at most 50 ms without rewinding, instead of 2 s.
-        // Samples rendered ahead are missing in its monitor at the start of a stream. `norewinds` is available since
-        // PulseAudio 15.
+        // Samples rendered ahead are missing in the sink's monitor at the start of a stream. `norewinds` is available
+        // since PulseAudio 15.
         let prompt = format!("{argument} norewinds=1");
         let module = (connection.load_module(MODULE, &prompt))
             .or_else(|_| connection.load_module(MODULE, &argument))?;

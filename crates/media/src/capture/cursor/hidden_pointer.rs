@@ -182,7 +182,8 @@ impl HiddenPointer {
         let count = self.hides.get(&client).copied().unwrap_or(0);
         let count = match (hides, of) {
             (true, Some(of)) if of == root => count.saturating_add(1),
-            // The screen of a destroyed window is unknown. The pointer might otherwise stay hidden permanently.
+            // The screen of a destroyed window is unknown. The request counts nevertheless, because the pointer might
+            // otherwise stay hidden permanently.
             (false, of) if of.is_none_or(|of| of == root) => count.saturating_sub(1),
             _ => return,
         };
