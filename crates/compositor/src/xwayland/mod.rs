@@ -70,7 +70,8 @@ impl X11Display {
         if !server::is_installed() {
             return Err("Xwayland is not installed: apt install xwayland".to_owned());
         }
-        let sockets = X11Sockets::take().map_err(|why| format!("can't create X11 sockets: {why}"))?;
+        let sockets =
+            X11Sockets::take().map_err(|why| format!("can't create X11 sockets: {why}"))?;
         let authority = Authority::make(file).map_err(|why| why.to_string())?;
         Ok(X11Display {
             sockets,
