@@ -148,7 +148,9 @@ impl Row {
 /// Prints the table. Returns whether the target withstood all attacks.
 pub(super) fn print(rows: &[Row]) -> bool {
     let undisturbed = rows.first().and_then(|row| row.whole);
-    println!("| attack | per second | complete frames/s | host, of a core | memory | observation | held |");
+    println!(
+        "| attack | per second | complete frames/s | host, of a core | memory | observation | held |"
+    );
     println!("|---|---|---|---|---|---|---|");
     let mut all = true;
     for row in rows {

@@ -92,7 +92,15 @@ pub(super) fn verdicts(rows: &[Row], loud: Option<&'static str>) -> Vec<Verdict>
         Verdict::at_most(what, "", PART).of(measured, loud)
     };
     vec![
-        part("the page's p50 / GStreamer's p50", &page.p50_ms, &peer.p50_ms),
-        part("the page's p99 / GStreamer's p99", &page.p99_ms, &peer.p99_ms),
+        part(
+            "the page's p50 / GStreamer's p50",
+            &page.p50_ms,
+            &peer.p50_ms,
+        ),
+        part(
+            "the page's p99 / GStreamer's p99",
+            &page.p99_ms,
+            &peer.p99_ms,
+        ),
     ]
 }
