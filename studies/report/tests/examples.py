@@ -1,6 +1,6 @@
 """Synthetic results: for each claim, results that support it and results that refute it."""
 
-from report.papers.unity import RATES
+from report.papers.unity import RATES, TABLE_3
 from report.results import Results
 
 
@@ -227,13 +227,11 @@ STUDY = {
     "together_up": 10.1,
     "trip": 1.5,
     "lost": 0,
-    "audio_bytes": 83.0,
-    "audio_ms": 20.0,
-    "audio_mbps": 0.033,
 }
 
 
-def traffic(seconds=30.0, medium="wifi", generated=False, rate=90, **changed):
+def traffic(seconds=30.0, medium="wifi", generated=False, rate=90, table=None, **changed):
+    """A capture; `table` replaces rows of table 3."""
     it = STUDY | RATES[rate] | {"frame": 1000 / rate} | changed
     # The study's video has 53.45 Mb/s.
     load = 53.45 / (STUDY["down"] * STUDY["video"] / 100)
@@ -252,17 +250,21 @@ def traffic(seconds=30.0, medium="wifi", generated=False, rate=90, **changed):
         "packets_at_once": {"mean": it["at_once"]},
     }
     streams = [
-        {"name": "RTP video", "way": "down", "mbps": moving, "below_1ms_percent": it["close"], "video": video},
-        {"name": "all others", "way": "down", "mbps": down - moving - STUDY["audio_mbps"], "video": None},
         {
-            "name": "RTP audio",
-            "way": "down",
-            "mbps": it["audio_mbps"],
-            "bytes": {"mean": it["audio_bytes"]},
-            "interval_ns": {"mean": it["audio_ms"] * 1e6},
-        },
-        {"name": "all others", "way": "up", "mbps": load * 100 - down, "video": None},
+            "name": name,
+            "way": way,
+            "mbps": mbps,
+            "bytes": {"mean": size},
+            "interval_ns": {"mean": interval_ms * 1e6},
+        }
+        for (way, name), (size, interval_ms, mbps) in (TABLE_3 | (table or {})).items()
     ]
+    moved = next(one for one in streams if one["name"] == "RTP video")
+    moved |= {"mbps": moving, "below_1ms_percent": it["close"], "video": video}
+    # The rest of the load, so that the shares of the load are those of `it`.
+    for way, mbps in (("down", down), ("up", load * 100 - down)):
+        rest = mbps - sum(one["mbps"] for one in streams if one["way"] == way)
+        streams.append({"name": "all others", "way": way, "mbps": rest, "video": None})
     directions = [
         # Groups of all streams' packets are smaller, because other streams send single packets.
         {"packets_at_once": {"mean": it["at_once"] / 1.5}, "at_once_percent": it["together"]},
@@ -512,7 +514,11 @@ _GAMINGANYWHERE = {
 }
 _CAPTURED = {
     "section 5.2": ({"down": 97.0}, {"video": 98.0}),
-    "figure 7, table 3": ({"audio_bytes": 120.0}, {"audio_ms": 40.0}, {"audio_mbps": 0.1}),
+    "figure 7, table 3": (
+        {"table": {("down", "RTP audio"): (120.0, 20.0, 0.033)}},
+        {"table": {("down", "RTP video"): (1242.16, 0.4, 53.45)}},
+        {"table": {("up", "DTLS"): (174.97, 4.9, 0.1)}},
+    ),
     "figure 9(b)": ({"close": 50.0}, {"close": 93.5}),
     "figure 10": ({"frame": 13.5}, {"frame_kb": 20.0}),
     "figure 11": ({"interval": 11.0}, {"interval": 4.0}),

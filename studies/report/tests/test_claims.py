@@ -194,6 +194,16 @@ class ClaimsTest(unittest.TestCase):
             self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
             self.assertIn("not captured at 30 and 60 frames/s", verdict.why)
 
+    def test_table_3_needs_all_nine_streams(self):
+        def leave_out(data):
+            for one in data["captures"]:
+                one["streams"] = [stream for stream in one["streams"] if stream["name"] != "STUN"]
+
+        claim = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 7, table 3"]
+        verdict = claim.verdict(changed(examples.captures(), leave_out))
+        self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
+        self.assertIn("of STUN down, STUN up", verdict.why)
+
     def test_captures_of_other_frame_rates_are_no_repetitions(self):
         """Figure 18 has the same value at 30 and at 90 frames/s."""
         claim = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 18"]
