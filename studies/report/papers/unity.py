@@ -399,6 +399,10 @@ def decoded(results, bound):
 DATA = ("lab traffic",)
 MODEL = ("lab wifi --paper",)
 OTHER_PROGRAMS = "captures of programs other than Unity are judged by the same rules"
+MEDIANS_ONLY = (
+    "the round trip is the sum of the median delays of both directions; its 99.99th percentile is not judged, because "
+    "the analysis does not pair requests with answers"
+)
 OWN_STREAM = "OpenUVR's stream at 60 frames/s in Chromium is measured instead of Unity's at 30, 60 and 90 frames/s"
 
 
@@ -406,10 +410,10 @@ def _model_claim(place, text, judge, chosen="", tolerance=MODELLED):
     return Claim(place, text, tolerance, MODEL, judge, chosen, is_timed=False)
 
 
-def _capture_claim(place, text, tolerance=None, needs_wifi=False, name=None):
+def _capture_claim(place, text, tolerance=None, needs_wifi=False, name=None, chosen=OTHER_PROGRAMS):
     tolerance = tolerance or (OF_EACH_RATE_CAPTURED if place in OF_EACH_RATE else CAPTURED)
     return Claim(
-        name or place, text, tolerance, DATA, captured(place, needs_wifi), OTHER_PROGRAMS, is_timed=False
+        name or place, text, tolerance, DATA, captured(place, needs_wifi), chosen, is_timed=False
     )
 
 
@@ -453,6 +457,7 @@ CLAIMS = (
         "figure 15(a)",
         f"The round trip takes {ROUND_TRIP_MS} ms; its 99.99th percentile is 4 to 5 ms.",
         needs_wifi=True,
+        chosen=f"{OTHER_PROGRAMS}; {MEDIANS_ONLY}",
     ),
     _capture_claim(
         "figure 15(b)", "Over Wi-Fi, the jitter is 7, 9 and 20 ms at 90, 60 and 30 frames/s.", needs_wifi=True

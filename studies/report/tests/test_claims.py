@@ -51,7 +51,8 @@ def single_run(results):
 
     results = changed(results, shorten)
     first = {}
-    results.all = [one for one in results.all if first.setdefault((one.name, one.get("command"), one.get("nominal_fps")), one) is one]
+    kinds = [(one.name, one.get("command"), one.get("nominal_fps")) for one in results.all]
+    results.all = [one for kind, one in zip(kinds, results.all, strict=True) if first.setdefault(kind, one) is one]
     return results
 
 
