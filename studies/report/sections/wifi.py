@@ -78,8 +78,7 @@ def _paper(made, result):
             [r["place"], r["what"], f"{r['paper']:g}", _estimate(r).text(2), r["unit"]]
             for r in result.get("paper/contradictions", [])
         ),
-        "Contradictions in the paper, with the model's result for each interpretation; the model was not fitted to the "
-        "paper",
+        "Contradictions in the paper, with the model's result for each interpretation",
     )
 
 

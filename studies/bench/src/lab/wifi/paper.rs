@@ -54,8 +54,8 @@ const HEADS: [&str; 7] = [
 ];
 
 /// The caption of the second table.
-const CONTRADICTIONS: &str = "Contradictions in the paper, with the model's result for each \
-                              interpretation; the model was not fitted to the paper";
+const CONTRADICTIONS: &str =
+    "Contradictions in the paper, with the model's result for each interpretation";
 
 fn print(table: &Table) {
     println!(
