@@ -594,6 +594,7 @@ _SEARIS = {
         [
             lab_jitter(*collectors(AS_IN_SLIDES, (0.5, 0.4))),
             lab_jitter(*collectors(AS_IN_SLIDES, (0.05, 0.01))),
+            lab_jitter(*collectors(AS_IN_SLIDES, (1.0, 0.1))),
         ],
     ),
 }

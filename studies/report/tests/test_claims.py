@@ -264,6 +264,14 @@ class ClaimsTest(unittest.TestCase):
         flood = examples.cell("pekko/flood/other/cms", 297_000.0)
         self.assertEqual(claim.verdict(examples.lab_jitter(*cells, flood)).mark, Mark.INCONCLUSIVE)
 
+    def test_collectors_need_all_cells(self):
+        claim = CLAIMS["SEARIS: application-stage latencies", "collectors"]
+        left_out = "pekko/ping-pong/rr/serial"
+        without = [one for one in examples.collectors(examples.AS_IN_SLIDES) if one["cell"] != left_out]
+        verdict = claim.verdict(examples.lab_jitter(*without))
+        self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
+        self.assertIn(f"not measured: {left_out}", verdict.why)
+
     def test_an_alternative_that_did_not_run_is_not_testable(self):
         ablated = examples.ablation()
         ablated["links"][1] = {"name": "raw Ethernet", "unavailable": "needs CAP_NET_RAW"}
