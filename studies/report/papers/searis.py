@@ -93,7 +93,7 @@ def pairs_of(result, one):
 
 def cells(results, name, real_time_kernel=None, pairs=PAIRS):
     """The complete runs of a cell with this number of pairs in all result files, measured on a kernel with the RT patch
-    (True), without it (False), or on any kernel (None)."""
+    (True), without it (False), or on any kernel (None). Each has the CPU model and the core count as `machine`."""
     found = []
     for result in results.of("lab jitter"):
         for one in result.get("cells", []):
@@ -101,7 +101,7 @@ def cells(results, name, real_time_kernel=None, pairs=PAIRS):
                 continue
             kernel = bool(value(one, "conditions/real_time_kernel", False))
             if real_time_kernel in (None, kernel):
-                found.append(one)
+                found.append(one | {"machine": (result.get("machine/cpu"), result.get("machine/cores"))})
     return found
 
 
@@ -126,10 +126,14 @@ def each(runs, what):
 
 
 def over_runs(checks, why, *groups):
-    """The verdict on several runs of cells. Runs that are quick, short or on a busy machine decide nothing."""
+    """The verdict on several runs of cells. Runs of different machines, and runs that are quick, short or on a busy
+    machine decide nothing.
+    """
     found, used = judged(checks, why), [one for runs in groups for one in runs]
     if found is None or found.mark not in DECIDED:
         return found
+    if len({one["machine"] for one in used}) > 1:
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; the runs are from different machines (CPU model or core count)")
     if any(value(one, "analysis/sent/count", 0) < ENOUGH for one in used):
         return Verdict(Mark.INCONCLUSIVE, f"{why}; fewer than {ENOUGH:,} samples")
     if any(one.get("quick") for one in used):

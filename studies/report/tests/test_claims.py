@@ -272,6 +272,19 @@ class ClaimsTest(unittest.TestCase):
         self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
         self.assertIn(f"not measured: {left_out}", verdict.why)
 
+    def test_cells_of_two_machines_are_not_compared(self):
+        machines = {"cpu": "a", "cores": 2}, {"cpu": "b", "cores": 2}, {"cpu": "a", "cores": 4}
+        for key, claim, results in every_example():
+            if "lab jitter" not in " ".join(claim.sources):
+                continue
+            results = copy.deepcopy(results)
+            for other in machines:
+                results.all[0].data["machine"] = machines[0]
+                for result in results.all[1:]:
+                    result.data["machine"] = other
+                is_decided = claim.verdict(results).mark in DECIDED
+                self.assertEqual(is_decided, other is machines[0], f"{key}: {other}")
+
     def test_an_alternative_that_did_not_run_is_not_testable(self):
         ablated = examples.ablation()
         ablated["links"][1] = {"name": "raw Ethernet", "unavailable": "needs CAP_NET_RAW"}
