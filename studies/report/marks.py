@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from .results import QUIET_CORES
 
+# Smallest share of complete frames for a verdict about latency (a guess). Latency is measured for complete frames only,
+# and the missing frames might be the slowest ones.
+ENOUGH_COMPLETE = 0.9
 # Minimum number of independent runs for a verdict (a guess). With two runs, the interval depends on one difference. The
 # Unity study has three trials per condition.
 FEWEST_RUNS = 3
@@ -74,10 +77,28 @@ class Claim:
             return found
         used = [result for source in self.sources for result in results.of(source.split(" --")[0])]
         if any(result.is_quick for result in used):
-            return Verdict(Mark.INCONCLUSIVE, f"{found.why}; a quick run decides nothing")
+            return doubted(found, "a quick run decides nothing")
         if self.is_timed and any(result.other_cores > QUIET_CORES for result in used):
-            return Verdict(Mark.INCONCLUSIVE, f"{found.why}; the machine was busy with other processes")
+            return doubted(found, "the machine was busy with other processes")
         return found
+
+
+def doubted(found, doubt):
+    """The verdict without its decision, if there is a reason for doubt; `found` and `doubt` may be None."""
+    if found is None or found.mark not in DECIDED or not doubt:
+        return found
+    return Verdict(Mark.INCONCLUSIVE, f"{found.why}; {doubt}")
+
+
+def few_complete(shares):
+    """The reason why these shares of complete frames, one per run, allow no verdict about latency; None otherwise."""
+    shares = list(shares)
+    if None in shares:
+        return "the share of complete frames is unknown"
+    least = min(shares, default=1.0)
+    if least < ENOUGH_COMPLETE:
+        return f"in a run, only {100 * least:.0f} % of the frames were complete"
+    return None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ SUPERIOR = Tolerance(
 )
 CHOSEN = (
     "the paper does not state the loss: a loss of 1 %, a round trip of 4 ms and, without feedback, one key frame per "
-    "second were chosen for this bench; latency is from Captured to Submitted"
+    "second were chosen for this bench; latency is from Captured to Submitted, of complete frames only, and without "
+    "feedback many frames are incomplete"
 )
 
 

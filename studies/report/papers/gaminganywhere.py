@@ -1,7 +1,7 @@
 """GamingAnywhere: sections 6.2 to 6.4, figures 7 to 11."""
 
 from .. import estimate
-from ..marks import Check, Claim, Mark, Tolerance, Verdict, judged, not_testable
+from ..marks import Check, Claim, Mark, Tolerance, Verdict, doubted, judged, not_testable
 from ..results import value
 from . import openuvr, quality
 
@@ -91,21 +91,16 @@ CLIENT = {
 }
 
 
-def components(results):
+def components(ablation):
     """The mean of each component in each run of OpenUVR's own configuration, ms; empty without data."""
-    ablation = results.first("bench ablation")
-    last = ablation.get("cumulative", [])[-1:] if ablation else []
-    names = [row.get("name") for row in last]
-    found = {
-        part: openuvr.steps(ablation.data, name, *pairs)
-        for name in names
-        for part, pairs in (SERVER | CLIENT).items()
-    }
+    name = openuvr.ours(ablation.data)
+    found = {part: openuvr.steps(ablation.data, name, *pairs) for part, pairs in (SERVER | CLIENT).items()}
     return found if all(found.values()) else {}
 
 
 def decomposition(results, bound):
-    found = components(results)
+    ablation = results.first("bench ablation")
+    found = components(ablation) if ablation else {}
     if not found:
         return None
     why = ", ".join(f"{part} {estimate.of(ms).text(2)}" for part, ms in found.items()) + " ms"
@@ -114,7 +109,7 @@ def decomposition(results, bound):
         checks.append(Check(estimate.of(found[largest]), most=most))
         others = [part for part in group if part != largest]
         checks += [Check(estimate.difference(found[largest], found[part]), bound) for part in others]
-    return judged(checks, why)
+    return doubted(judged(checks, why), openuvr.incomplete(ablation.data, openuvr.ours(ablation.data)))
 
 
 def downlinks(results):

@@ -1,7 +1,9 @@
 """OpenUVR: sections III to V, figures 4, 6, 10 and 11."""
 
+from dataclasses import dataclass
+
 from .. import estimate
-from ..marks import Check, Claim, Mark, Tolerance, Verdict, judged, not_testable
+from ..marks import Check, Claim, Mark, Tolerance, Verdict, doubted, few_complete, judged, not_testable
 from ..results import named, value
 from . import feedback, quality, unity
 
@@ -122,9 +124,18 @@ def steps(ablation, configuration, *pairs):
     return [ms for ms in of if ms is not None]
 
 
-def our_runs(ablation):
+def ours(ablation):
+    """The name of OpenUVR's own configuration, or None."""
     last = ablation.get("cumulative", [])[-1:]
-    return runs(ablation, last[0].get("name")) if last else []
+    return last[0].get("name") if last else None
+
+
+def incomplete(ablation, *configurations):
+    """The reason why the runs of these configurations have too few complete frames for a verdict, or None."""
+    used = [run for run in ablation.get("runs", []) if run.get("configuration") in configurations]
+    return few_complete(
+        run["complete"] / run["drawn"] if run.get("drawn") and run.get("complete") is not None else None for run in used
+    )
 
 
 def platforms(results, bound):
@@ -158,35 +169,49 @@ def breakdown(results, bound):
         f"network stack {parts[0].text(2)} ms, encoding {parts[1].text(2)} ms, client {parts[2].text(2)} ms, "
         "on the loopback device"
     )
-    return judged([Check(found, bound) for found in differences], why)
+    return doubted(judged([Check(found, bound) for found in differences], why), incomplete(ablation.data, CONVENTIONAL))
 
 
 def visual_latency(results, bound):
     ablation = ablation_of(results)
     if ablation is None:
         return None
-    ours, theirs = our_runs(ablation.data), runs(ablation.data, CONVENTIONAL)
-    compared = estimate.ratio(theirs, ours)
+    names = ours(ablation.data), CONVENTIONAL
+    after, before = (runs(ablation.data, name) for name in names)
+    compared = estimate.ratio(before, after)
     if compared is None:
         return None
-    latency, before = estimate.of(ours), estimate.of(theirs)
-    why = f"{latency.text(1, 'ms')} against {before.text(1, 'ms')}: {compared.text(2)} times"
-    return judged([Check(latency, most=SICKNESS_MS), Check(compared, bound)], why)
+    latency = estimate.of(after)
+    why = f"{latency.text(1, 'ms')} against {estimate.of(before).text(1, 'ms')}: {compared.text(2)} times"
+    found = judged([Check(latency, most=SICKNESS_MS), Check(compared, bound)], why)
+    return doubted(found, incomplete(ablation.data, *names))
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A saving of latency."""
+
+    # None if it was not measured in both configurations.
+    saved: estimate.Estimate | None
+    # The reason why a configuration did not run, or None.
+    unavailable: str | None = None
+    # The reason why the saving decides nothing, or None.
+    doubt: str | None = None
 
 
 def _alternative(results, group, name, reference):
-    """(None, saving) of a row of the ablation, relative to the configuration `reference`, or to OpenUVR without one.
-
-    (reason, None) if the row is unavailable, and None if there is no such row.
+    """The saving of a row of the ablation, relative to the configuration `reference` (OpenUVR's own if it is None).
+    Returns None if there is no such row.
     """
     ablation = results.first("bench ablation")
     row = named(ablation.get(group, []), name) if ablation else None
     if row is None:
         return None
     if row.get("unavailable"):
-        return row["unavailable"], None
-    before = our_runs(ablation.data) if reference is None else runs(ablation.data, reference)
-    return None, estimate.difference(before, runs(ablation.data, name))
+        return Saving(None, row["unavailable"])
+    names = reference or ours(ablation.data), name
+    saved = estimate.difference(*(runs(ablation.data, one) for one in names))
+    return Saving(saved, doubt=incomplete(ablation.data, *names))
 
 
 def transcoding_saving(results):
@@ -200,11 +225,11 @@ def network_saving(results):
 def sharing_saving(results):
     sync = results.first("bench sync")
     rows = sync.get("ways", []) if sync else []
-    captured, submitted = named(rows, "captured"), named(rows, "submitted")
-    if not captured or not submitted:
+    pair = named(rows, "captured"), named(rows, "submitted")
+    if None in pair:
         return None
-    runs_ms = [estimate.runs_of(row.get("p50_ms")) for row in (captured, submitted)]
-    return None, estimate.difference(*runs_ms)
+    saved = estimate.difference(*(estimate.runs_of(row.get("p50_ms")) for row in pair))
+    return Saving(saved, doubt=few_complete(row.get("complete") for row in pair))
 
 
 def saves(of, what):
@@ -214,12 +239,11 @@ def saves(of, what):
         found = of(results)
         if found is None:
             return None
-        unavailable, saving = found
-        if unavailable:
-            return Verdict(Mark.NOT_TESTABLE, f"the configuration did not run: {unavailable}")
-        if saving is None:
+        if found.unavailable:
+            return Verdict(Mark.NOT_TESTABLE, f"the configuration did not run: {found.unavailable}")
+        if found.saved is None:
             return None
-        return judged([Check(saving, bound)], f"{what} saves {saving.text(2, 'ms')}")
+        return doubted(judged([Check(found.saved, bound)], f"{what} saves {found.saved.text(2, 'ms')}"), found.doubt)
 
     return judge
 
@@ -239,14 +263,14 @@ def _topology(results):
 
 
 def topology_saving(results):
-    """(None, saving) of peer-to-peer with RGB in the model of Wi-Fi, or None."""
+    """The saving of peer-to-peer with RGB in the model of Wi-Fi, or None."""
     found, _ = _topology(results)
-    return (None, found["saved_rgb_ms"]) if found and "saved_rgb_ms" in found else None
+    return Saving(found["saved_rgb_ms"]) if found and "saved_rgb_ms" in found else None
 
 
 def feedback_saving(results):
-    """(None, saving) of feedback for the first clip, or None."""
-    return next(((None, saved) for _, saved, _ in feedback.savings(results)), None)
+    """The saving of feedback for the first clip, or None."""
+    return next((Saving(saved) for _, saved, _ in feedback.savings(results)), None)
 
 
 def modelled(name, text):
@@ -267,13 +291,14 @@ def modelled(name, text):
 def together(results, bound):
     found = [of(results) for of in (transcoding_saving, sharing_saving, network_saving)]
     ablation = ablation_of(results)
-    if ablation is None or any(one is None or one[1] is None for one in found):
+    if ablation is None or any(one is None or one.saved is None for one in found):
         return None
-    saving, latency = estimate.total(one[1] for one in found), estimate.of(our_runs(ablation.data))
+    saving, latency = estimate.total(one.saved for one in found), estimate.of(runs(ablation.data, ours(ablation.data)))
     if latency is None:
         return None
     why = f"the paper's three optimisations save {saving.text(1, 'ms')} together, and {latency.text(1, 'ms')} remain"
-    return judged([Check(saving, bound), Check(latency, most=FRAME_MS)], why)
+    doubts = [one.doubt for one in found if one.doubt]
+    return doubted(judged([Check(saving, bound), Check(latency, most=FRAME_MS)], why), "; ".join(doubts))
 
 
 def synchronous(results, bound):
@@ -292,7 +317,8 @@ def synchronous(results, bound):
         return Verdict(Mark.INCONCLUSIVE, f"{why}; the picture was not compared in each run")
     why += f" and the picture by {picture.text(1, 'dB')}"
     most = bound * sum(before) / len(before)
-    return judged([Check(change, -most, most), Check(picture, -SAME_PICTURE_DB, SAME_PICTURE_DB)], why)
+    found = judged([Check(change, -most, most), Check(picture, -SAME_PICTURE_DB, SAME_PICTURE_DB)], why)
+    return doubted(found, few_complete(row.get("complete") for row in (free, waiting)))
 
 
 def similarity(results, bound):

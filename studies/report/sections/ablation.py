@@ -76,7 +76,7 @@ def section(results):
         ("peer-to-peer, RGB (Wi-Fi model)", openuvr.topology_saving(results), openuvr.PEERS_RGB_MS),
         ("feedback", openuvr.feedback_saving(results), feedback.SAVING_MS),
     ]
-    rows = [(name, found[1], paper) for name, found, paper in savings if found and found[1]]
+    rows = [(name, found.saved, paper) for name, found, paper in savings if found and found.saved]
     made.plot("ablation figure 11", plots.bars("The paper's own optimisations (figure 11)", "saved, ms", rows, "paper"))
     for title, group in GROUPS:
         made.table(HEADS, (_row(ablation, row) for row in ablation.get(group, [])), title)

@@ -143,6 +143,19 @@ class ClaimsTest(unittest.TestCase):
             verdict = CLAIMS["OpenUVR", place].verdict(examples.bench("ablation", paced))
             self.assertEqual(verdict.mark, Mark.NOT_MEASURED, place)
 
+    def test_latency_of_few_complete_frames_decides_nothing(self):
+        def lose(data):
+            for run in data.get("runs", []):
+                run["complete"] = int(run["drawn"] * 0.05)
+            for row in data.get("ways", []):
+                row["complete"] = 0.05
+
+        for key, claim, results in every_example():
+            if {"bench ablation", "bench sync"} & set(claim.sources):
+                verdict = claim.verdict(changed(results, lose))
+                self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, f"{key}: {verdict.why}")
+                self.assertIn("5 % of the frames were complete", verdict.why)
+
     def test_few_presses_are_inconclusive(self):
         few = examples.latency()
         few["cases"][0]["stream"]["reaction_ms"] = [20.0, 20.1, 20.2, 20.3]
