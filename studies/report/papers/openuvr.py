@@ -89,6 +89,9 @@ CONVENTIONAL = "conventional"
 # A cumulative row of older builds, whose conventional stream contained Unity's pacer. Such results do not count.
 PACED = "+ burst"
 RGB = "RGB, not converted"
+SINGLE, RAW = "a call per datagram", "raw Ethernet"
+# The transports that these configurations select, by the names that a run records.
+TRANSPORTS = {SINGLE: "udp", RAW: "raw"}
 
 
 def ablation_of(results):
@@ -211,7 +214,16 @@ def _alternative(results, group, name, reference):
         return Saving(None, row["unavailable"])
     names = reference or ours(ablation.data), name
     saved = estimate.difference(*(runs(ablation.data, one) for one in names))
-    return Saving(saved, doubt=incomplete(ablation.data, *names))
+    doubts = [incomplete(ablation.data, *names), *(other_transport(ablation.data, one) for one in names)]
+    return Saving(saved, doubt="; ".join(filter(None, doubts)))
+
+
+def other_transport(ablation, configuration):
+    """The reason why runs of this configuration do not measure its transport, or None."""
+    expected = TRANSPORTS.get(configuration)
+    used = [run.get("link") for run in ablation.get("runs", []) if run.get("configuration") == configuration]
+    others = sorted({link or "unknown" for link in used if link != expected}) if expected else []
+    return f"the transport of \"{configuration}\" was {', '.join(others)} instead of {expected}" if others else None
 
 
 def transcoding_saving(results):
@@ -219,7 +231,7 @@ def transcoding_saving(results):
 
 
 def network_saving(results):
-    return _alternative(results, "links", "raw Ethernet", "a call per datagram")
+    return _alternative(results, "links", RAW, SINGLE)
 
 
 def sharing_saving(results):

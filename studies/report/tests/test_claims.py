@@ -156,6 +156,19 @@ class ClaimsTest(unittest.TestCase):
                 self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, f"{key}: {verdict.why}")
                 self.assertIn("5 % of the frames were complete", verdict.why)
 
+    def test_the_transport_is_the_recorded_one(self):
+        """The name of a row is only the requested transport."""
+
+        def fall_back(data):
+            for run in data.get("runs", []):
+                run["link"] = "udp"
+
+        for place in ("figure 11, direct network I/O", "figure 11, all"):
+            claim = CLAIMS["OpenUVR", place]
+            verdict = claim.verdict(changed(examples.EXAMPLES["OpenUVR", place][0], fall_back))
+            self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
+            self.assertIn('"raw Ethernet" was udp instead of raw', verdict.why)
+
     def test_few_presses_are_inconclusive(self):
         few = examples.latency()
         few["cases"][0]["stream"]["reaction_ms"] = [20.0, 20.1, 20.2, 20.3]
