@@ -1,5 +1,7 @@
 """Claims of two papers about picture quality, judged by the figures of `bench quality`."""
 
+import math
+
 from .. import estimate
 from ..marks import Check, Mark, Verdict, judged
 
@@ -7,6 +9,8 @@ from ..marks import Check, Mark, Verdict, judged
 MATTERS = {"PSNR": 1.0, "SSIM": 0.01}
 # The choice (`Claim.chosen`) of all claims that this module judges.
 BATCHES = "each batch of 150 frames counts as a run"
+# The number of frames of a batch, and the time from batch to batch with --batches, in seconds.
+BATCH_FRAMES, EVERY_S = 150, 10
 # Drop of the curves in GamingAnywhere's figures 10(c) and 11(c), in dB of PSNR and in SSIM.
 DROP = {"PSNR": 6.0, "SSIM": 0.1}
 
@@ -89,13 +93,21 @@ def gop(results, bound):
 
 
 def best_batches(result):
-    """For each content, the SSIM of each batch of frames on a perfect link."""
+    """The SSIM of each batch of frames on a perfect link, by clip."""
     if result.get("batches"):
-        return [clip["ssim"] for clip in result.get("batches") if clip.get("ssim")]
+        return {clip["content"]: clip["ssim"] for clip in result.get("batches") if clip.get("ssim")}
     for figure in result.get("figures", []):
         if figure.get("measure") == "SSIM" and figure.get("varied") in ("delay", "loss"):
-            points = [
-                min(series["points"], key=lambda p: p["x"]) for series in figure["series"] if series.get("points")
-            ]
-            return [point.get("batch_means") or [point["mean"]] for point in points]
-    return []
+            points = {
+                series["name"]: min(series["points"], key=lambda p: p["x"])
+                for series in figure["series"]
+                if series.get("points")
+            }
+            return {name: point.get("batch_means") or [point["mean"]] for name, point in points.items()}
+    return {}
+
+
+def seconds(result, clips):
+    """The time that these batches of a result represent. Batches that were not measured do not count."""
+    batch = EVERY_S if result.get("batches") else BATCH_FRAMES / result.get("fps", math.inf)
+    return batch * sum(len(ssim) for ssim in clips.values())

@@ -96,9 +96,15 @@ def sync(captured=12.0, submitted=6.0, waiting=6.1, psnr=(40.0, 40.1)):
     }
 
 
-def line(measure, varied, name, ends, loss=0, constant=False):
+def line(measure, varied, name, ends, loss=0, constant=False, batches=5):
     points = [
-        {"x": float(x), "label": str(x), "mean": mean, "worst": mean, "batch_means": around(mean, abs(mean) * 1e-4)}
+        {
+            "x": float(x),
+            "label": str(x),
+            "mean": mean,
+            "worst": mean,
+            "batch_means": around(mean, abs(mean) * 1e-4, batches),
+        }
         for x, mean in enumerate(ends)
     ]
     return {"name": name, "constant_rate": constant, "loss_percent": loss, "points": points}
@@ -121,7 +127,12 @@ def quality(psnr=None, ssim=None, varied="delay", **settings):
     for measure, ends in (("PSNR", psnr), ("SSIM", ssim)):
         if ends:
             figures.append(figure(measure, varied, line(measure, varied, "scene", ends, **settings)))
-    return {"quick": False, "seconds": 600.0, "target_mbps": 20.0, "height_pixels": 1080, "figures": figures}
+    conditions = {"seconds": 600.0, "target_mbps": 20.0, "height_pixels": 1080, "fps": 60}
+    return {"quick": False, "figures": figures} | conditions
+
+
+# The number of batches of 150 frames in ten minutes at 60 frames/s.
+TEN_MINUTES = 240
 
 
 def gop(clean, lossy):
@@ -140,6 +151,7 @@ def batches(*ssim):
         "seconds": 600.0,
         "target_mbps": 20.0,
         "height_pixels": 1080,
+        "fps": 60,
         "batches": [clip],
     }
 
@@ -472,7 +484,7 @@ _OPENUVR = {
         bench("quality", batches(*around(0.93, 0.005, 60))),
         [
             bench("quality", batches(*around(0.89, 0.0001, 60))),
-            bench("quality", quality(ssim=(0.89, 0.84))),
+            bench("quality", quality(ssim=(0.89, 0.88), batches=TEN_MINUTES)),
         ],
     ),
     "section V-E": (

@@ -196,7 +196,7 @@ class ClaimsTest(unittest.TestCase):
         verdict = CLAIMS["OpenUVR", "section V-D1"].verdict(examples.bench("quality", less))
         self.assertEqual(verdict.mark, Mark.INCONCLUSIVE)
         self.assertIn("10 min", verdict.why)
-        half = examples.quality(ssim=(0.95, 0.94)) | {"seconds": 300.0}
+        half = examples.quality(ssim=(0.95, 0.94), batches=examples.TEN_MINUTES // 2)
         claim, once = CLAIMS["OpenUVR", "section V-D1"], examples.bench("quality", half)
         self.assertEqual(claim.verdict(once).mark, Mark.INCONCLUSIVE)
         twice = once.add("bench quality", less).add("bench quality", half)
@@ -209,7 +209,8 @@ class ClaimsTest(unittest.TestCase):
     def test_a_series_of_few_frames_has_batches_too(self):
         claim = CLAIMS["OpenUVR", "section V-D1"]
         for ssim, mark in ((0.95, Mark.REPRODUCED), (0.85, Mark.NOT_REPRODUCED)):
-            series = examples.bench("quality", examples.quality(ssim=(ssim, ssim)))
+            series = examples.quality(ssim=(ssim, ssim), batches=examples.TEN_MINUTES)
+            series = examples.bench("quality", series)
             self.assertEqual(claim.verdict(series).mark, mark)
         short = examples.batches(*examples.around(0.93, 0.005, 6)) | {"seconds": 60.0}
         self.assertEqual(claim.verdict(examples.bench("quality", short)).mark, Mark.INCONCLUSIVE)
@@ -238,6 +239,18 @@ class ClaimsTest(unittest.TestCase):
         mixed.add("lab traffic", examples.traffic(rate=30)).add("lab traffic", examples.traffic(rate=60))
         self.assertEqual(claim.verdict(mixed).mark, Mark.INCONCLUSIVE)
         self.assertEqual(claim.verdict(mixed.add("lab traffic", examples.traffic())).mark, Mark.REPRODUCED)
+
+    def test_missing_batches_and_other_frame_rates(self):
+        claim = CLAIMS["OpenUVR", "section V-D1"]
+        whole = examples.batches(*examples.around(0.93, 0.001, 60))
+        self.assertIn("scene: mean SSIM", claim.verdict(examples.bench("quality", whole)).why)
+        holes = examples.batches(*examples.around(0.93, 0.001, 5))
+        verdict = claim.verdict(examples.bench("quality", holes))
+        self.assertEqual(verdict.mark, Mark.INCONCLUSIVE)
+        self.assertIn("50 s were measured", verdict.why)
+        for other in ({"fps": 20}, {"target_mbps": 200.0}):
+            verdict = claim.verdict(examples.bench("quality", whole | other))
+            self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, other)
 
     def test_captures_that_are_short_generated_or_wired(self):
         over_wifi = ("figure 15(a)", "figure 15(b)", "section 7.2", "figure 15(c)", "figure 16", "figure 18")
