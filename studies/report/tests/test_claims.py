@@ -252,6 +252,17 @@ class ClaimsTest(unittest.TestCase):
             verdict = claim.verdict(examples.bench("quality", whole | other))
             self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, other)
 
+    def test_figure_4_needs_each_program_that_runs_here(self):
+        def without(*names):
+            data = examples.peers()
+            data["ways"] = [way for way in data["ways"] if way["name"] not in names]
+            return CLAIMS["OpenUVR", "figure 4"].verdict(examples.bench("peers", data))
+
+        some = without("gstreamer", "tigervnc")
+        self.assertEqual(some.mark, Mark.INCONCLUSIVE)
+        self.assertIn("not measured: gstreamer, tigervnc", some.why)
+        self.assertEqual(without("gaminganywhere").mark, Mark.NOT_TESTABLE)
+
     def test_captures_that_are_short_generated_or_wired(self):
         over_wifi = ("figure 15(a)", "figure 15(b)", "section 7.2", "figure 15(c)", "figure 16", "figure 18")
         for changes, place, mark in (

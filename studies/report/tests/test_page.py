@@ -65,7 +65,7 @@ def everything():
     for group in ("rates", "intervals"):
         for case in model["paper"][group]:
             case["spreads"] = {key: box(1.2) for key in ("packets", "packets_from_queue", "delivered", "frames")}
-    peers = examples.peers(30.0)
+    peers = examples.peers()
     peers["ways"].append({"name": "absent", "what": "", "skipped": "install a<b>", "direct": None, "loss": None})
     errors = {"p50": 1.0, "p95": 2.0, "p99": 3.0, "max": 4.0}
     pose = [
