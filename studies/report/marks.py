@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .results import QUIET_CORES
+from .results import QUIET_CORES, value
 
 # Smallest share of complete frames for a verdict about latency (a guess). Latency is measured for complete frames only,
 # and the missing frames might be the slowest ones.
@@ -13,6 +13,17 @@ ENOUGH_COMPLETE = 0.9
 # Minimum number of independent runs for a verdict (a guess). With two runs, the interval depends on one difference. The
 # Unity study has three trials per condition.
 FEWEST_RUNS = 3
+
+
+# The benches' default durations of a measurement, in seconds. Shorter runs count as quick.
+USUAL_S = {
+    "bench ablation": 4,
+    "bench latency": 20,
+    "bench peers": 8,
+    "bench quality": 6,
+    "bench sync": 6,
+    "bench web": 8,
+}
 
 
 class Mark(enum.Enum):
@@ -78,9 +89,17 @@ class Claim:
         used = [result for source in self.sources for result in results.of(source.split(" --")[0])]
         if any(result.is_quick for result in used):
             return doubted(found, "a quick run decides nothing")
+        if any(is_short(result) for result in used):
+            return doubted(found, "a run shorter than the bench's default duration decides nothing")
         if self.is_timed and any(result.other_cores > QUIET_CORES for result in used):
             return doubted(found, "the machine was busy with other processes")
         return found
+
+
+def is_short(result):
+    """Whether a measurement is shorter than by default. `bench latency` records the duration of each case."""
+    durations = [result.get("seconds"), *(value(case, "setting/seconds") for case in result.get("cases", []))]
+    return any(seconds < USUAL_S.get(result.name, 0) for seconds in durations if seconds is not None)
 
 
 def doubted(found, doubt):

@@ -87,6 +87,7 @@ def sync(captured=12.0, submitted=6.0, waiting=6.1, psnr=(40.0, 40.1)):
 
     return {
         "quick": False,
+        "seconds": 6.0,
         "other_cores": 0.0,
         "ways": [
             way("captured", captured, 40.0),
@@ -206,7 +207,7 @@ def latency(reaction=20.0):
     return {
         "cases": [
             {
-                "setting": {"name": "720p", "bitrate": "10M", "quick": False},
+                "setting": {"name": "720p", "bitrate": "10M", "seconds": 20, "quick": False},
                 "stream": {
                     "latency_ms": {"count": 600},
                     "seconds": 10.0,
@@ -231,12 +232,12 @@ def peers(**changed):
     others = {"gaminganywhere": 30.0, "gstreamer": 28.0, "webrtc": 29.0, "ffmpeg": 90.0, "tigervnc": 25.0}
     times = {"openuvr": 5.0} | others
     ways = [{"name": name, "direct": {"p50_ms": repeated(*around(ms))}} for name, ms in (times | changed).items()]
-    return {"quick": False, "other_cores": 0.0, "ways": ways}
+    return {"quick": False, "seconds": 8.0, "other_cores": 0.0, "ways": ways}
 
 
 def web(decoded=59.9, drawn=60.0):
     direct = {"name": "direct", "decoded_fps": repeated(*around(decoded)), "drawn_fps": repeated(*around(drawn))}
-    return {"quick": False, "other_cores": 0.0, "browsers": [direct]}
+    return {"quick": False, "seconds": 8.0, "other_cores": 0.0, "browsers": [direct]}
 
 
 # The study's values that do not depend on the frame rate.

@@ -1,10 +1,12 @@
 """Verdicts: each claim can hold and can fail; quick runs, single runs and a busy machine decide nothing."""
 
 import copy
+import pathlib
+import re
 import unittest
 from dataclasses import replace
 
-from report import estimate
+from report import estimate, marks
 from report.marks import DECIDED, Check, Mark, judged
 from report.papers import PAPERS
 from report.results import Results
@@ -108,6 +110,27 @@ class ClaimsTest(unittest.TestCase):
         for key, claim, results in every_example():
             verdict = claim.verdict(changed(results, quick))
             self.assertNotIn(verdict.mark, DECIDED, f"{key}: {verdict.why}")
+
+    def test_a_run_shorter_than_the_default_decides_nothing(self):
+        def shorten(data):
+            for part in [data, *(case["setting"] for case in data.get("cases", []))]:
+                if "seconds" in part:
+                    part["seconds"] = 3.9
+
+        for key, claim, results in every_example():
+            if any(source.startswith("bench") for source in claim.sources):
+                verdict = claim.verdict(changed(results, shorten))
+                self.assertNotIn(verdict.mark, DECIDED, f"{key}: {verdict.why}")
+
+    def test_the_default_durations_are_those_of_the_benches(self):
+        folder = pathlib.Path(__file__).parents[2] / "bench/src/bench"
+        own = re.compile(r'(?:long = "duration".*default_value = |mut_arg\("seconds".*default_value\()"(\d+)s"')
+        sources = {source.split(" --")[0] for claim in CLAIMS.values() for source in claim.sources}
+        self.assertEqual({source for source in sources if source.startswith("bench")}, set(marks.USUAL_S))
+        for bench, seconds in marks.USUAL_S.items():
+            text = (folder / f"{bench.removeprefix('bench ')}.rs").read_text(encoding="utf-8")
+            found = own.search(text) or own.search((folder / "turns.rs").read_text(encoding="utf-8"))
+            self.assertEqual(int(found[1]), seconds, bench)
 
     def test_a_busy_machine_decides_nothing_about_times(self):
         def busy(data):
