@@ -130,6 +130,13 @@ def network_load(results, bound):
 
 
 CLAIMS = (
+    not_testable(
+        "section 3, portability",
+        "The server runs on Windows and Linux, the client on Windows, Linux and OS X, and the client can be ported to "
+        "phones.",
+        "OpenUVR's host and client run only on Linux, and other systems and phones play in a browser or with "
+        "Moonlight; the test needs ports, and machines with Windows, macOS, Android and iOS",
+    ),
     Claim(
         "figure 7, response",
         f"Without the network, GamingAnywhere responds within {RESPONSIVE_MS:g} ms.",
