@@ -7,7 +7,7 @@ are compared as ratios, as orders, or with wide tolerances, because the machines
 import re
 
 from .. import estimate
-from ..marks import DECIDED, Check, Claim, Mark, Tolerance, Verdict, judged
+from ..marks import DECIDED, Check, Claim, Mark, Tolerance, Verdict, judged, not_measured
 from ..results import QUIET_CORES, value
 
 # Minimum number of samples for a meaningful maximum: a tenth of the number in the slides.
@@ -351,5 +351,18 @@ CLAIMS = (
         parallelism,
         f"parallelism is the number of pairs, and C++ actors represent actor systems; {RUNS}",
         is_by_cell=True,
+    ),
+    not_measured(
+        "frameless rendering",
+        "Frameless rendering avoids double buffering: it updates pixels in random order in the front buffer (no "
+        "numbers in the slides).",
+        "no bench renders without frames; the test needs a renderer and a display that update single pixels, and the "
+        "time from motion to each pixel",
+    ),
+    not_measured(
+        "longer runs",
+        "The effect of longer runs is future work in the slides.",
+        "no runs of different length were compared; the test needs long runs of the same cells (lab jitter --samples, "
+        "--paced-for, --continue) and a comparison by length",
     ),
 )
