@@ -14,9 +14,10 @@ python3 studies/report --verdicts docs/studies/results/verdicts.md docs/studies/
 ```
 
 A result file of `lab jitter` or of a capture contains one run, so three subfolders are needed, such as `jitter-1` to
-`jitter-3`. Each criterion and its reason are on this page before the result is added. "Chosen" lists differences from
-the paper, and decisions that were made after the measured figure was known. A verdict needs the 95 % confidence
-interval of at least three runs; `studies/report/README.md` has the rules.
+`jitter-3`; figures about three frame rates need three captures at each rate. Each criterion and its reason are on this
+page before the result is added. "Chosen" lists differences from the paper, and decisions that were made after the
+measured figure was known. A verdict needs the 95 % confidence interval of at least three runs;
+`studies/report/README.md` has the rules.
 """
 NO_RESULTS = "No result files are kept yet, so each figure that this project can measure is marked \"not measured\"."
 
