@@ -143,7 +143,7 @@ impl ConnectedClient {
     }
 
     fn announce_pads(&mut self) {
-        self.waiting.extend(self.pads.announcements());
+        announce(&self.pads, &mut self.waiting);
     }
 
     /// Does the work that is due. Calls `send` with messages to the client.
@@ -200,5 +200,42 @@ impl ConnectedClient {
         if let Some(sealed) = sealed {
             send(sealed);
         }
+    }
+}
+
+/// Announces the pads to the host. Their waiting events are dropped, because the announcements include the effect of
+/// these events. Otherwise, the host would plug in a pad twice.
+fn announce(pads: &Pads, waiting: &mut VecDeque<InputEvent>) {
+    use InputEvent::{Pad, PadConnected};
+    waiting.retain(|event| !matches!(event, PadConnected { .. } | Pad { .. }));
+    waiting.extend(pads.announcements());
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::input::pad::{PadButton, PadIdentity, PadName, PadState};
+
+    use super::*;
+
+    #[test]
+    fn a_pad_that_is_still_waiting_is_announced_once() {
+        let [pad, gone] = [0, 1].map(|number| PadId::new(number).unwrap());
+        let identity = PadIdentity {
+            name: PadName::new("a"),
+            vendor: 1,
+            product: 2,
+            buttons: 0x1_ffff,
+            sticks: [true; 2],
+            rumbles: false,
+        };
+        let state = PadState::NEUTRAL.with(PadButton::South, true);
+        let connected = |pad| InputEvent::PadConnected { pad, identity };
+        let left = InputEvent::PadDisconnected { pad: gone };
+        let held = InputEvent::Pad { pad, state };
+        let mut waiting = VecDeque::from([connected(gone), left, connected(pad), held]);
+        let mut pads = Pads::default();
+        waiting.iter().for_each(|event| pads.note(event));
+        announce(&pads, &mut waiting);
+        assert_eq!(waiting, [left, connected(pad), held]);
     }
 }
