@@ -46,6 +46,10 @@ const MOST_NAMES: usize = 100;
 const ACCOUNT: &str = "account.json";
 const CERTIFICATE: &str = "certificate.pem";
 
+/// The beginning of the first line of the file with the certificate: the directory of the authority follows. Parsers of
+/// PEM ignore the line (RFC 7468, section 5.2).
+const DIRECTORY: &str = "ACME directory: ";
+
 /// The table `[acme]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -151,9 +155,9 @@ impl Acme {
         let (first, due) = match file.exists() {
             true => {
                 let found = certified(&file, &file)?;
-                let account = fs::read_to_string(folder.join(ACCOUNT)).unwrap_or_default();
+                let text = fs::read_to_string(&file).unwrap_or_default();
                 let fits =
-                    is_for(&found, &section.names) && !is_elsewhere(&account, &section.directory);
+                    is_for(&found, &section.names) && is_issued_by(&text, &section.directory);
                 let due = due(&found).filter(|_| fits).unwrap_or(UNIX_EPOCH);
                 (found, due)
             }
@@ -234,7 +238,8 @@ impl Acme {
         order.finalize_csr(request.der()).await?;
         let chain = order.poll_certificate(&policy).await?;
         let file = self.folder.join(CERTIFICATE);
-        write(&file, &format!("{chain}{}", pair.serialize_pem()))?;
+        let text = certificate_file(&self.section.directory, &chain, &pair.serialize_pem());
+        write(&file, &text)?;
         let key = certified(&file, &file)?;
         let due = due(&key).unwrap_or(SystemTime::now() + MAX_WAIT);
         self.certificates.show(key);
@@ -292,6 +297,18 @@ fn is_for(of: &CertifiedKey, names: &[String]) -> bool {
         let mut found = found.value.general_names.iter();
         found.any(|of| matches!(of, GeneralName::DNSName(of) if of.eq_ignore_ascii_case(name)))
     })
+}
+
+/// The contents of the file with a certificate from the authority with this directory, and with its key.
+fn certificate_file(directory: &str, chain: &str, key: &str) -> String {
+    format!("{DIRECTORY}{directory}\n{chain}{key}")
+}
+
+/// Whether the file contains a certificate from the authority with this directory. The stored account does not tell: it
+/// already belongs to a new authority while the first order there fails.
+fn is_issued_by(file: &str, directory: &str) -> bool {
+    let first = file.lines().next();
+    first.and_then(|line| line.strip_prefix(DIRECTORY)) == Some(directory)
 }
 
 /// Whether the stored account belongs to another directory. An operator may have selected another authority, for
@@ -363,7 +380,8 @@ mod tests {
         let made = params.self_signed(&pair).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(CERTIFICATE);
-        write(&file, &format!("{}{}", made.pem(), pair.serialize_pem())).unwrap();
+        let text = certificate_file("https://a.example", &made.pem(), &pair.serialize_pem());
+        write(&file, &text).unwrap();
         let kept = certified(&file, &file).unwrap();
         // The certificate is valid for 90 days from 1767225600 (2026-01-01). Two thirds are 60 days.
         let due = due(&kept).unwrap().duration_since(UNIX_EPOCH).unwrap();
@@ -377,7 +395,7 @@ mod tests {
             names: vec!["a".to_owned()],
             contact: None,
             agree: true,
-            directory: String::new(),
+            directory: "https://a.example".to_owned(),
             ca: None,
         };
         let open = |section: &AcmeSection| {
@@ -391,8 +409,14 @@ mod tests {
             ..section.clone()
         };
         assert_eq!(open(&more), Duration::ZERO);
-        let account = r#"{"directory": "https://test.example/directory"}"#;
+        let elsewhere = AcmeSection {
+            directory: "https://test.example".to_owned(),
+            ..section.clone()
+        };
+        assert_eq!(open(&elsewhere), Duration::ZERO);
+        // The account at the other authority has been made, but the order there has failed.
+        let account = r#"{"directory": "https://test.example"}"#;
         fs::write(folder.path().join(ACCOUNT), account).unwrap();
-        assert_eq!(open(&section), Duration::ZERO);
+        assert_eq!(open(&elsewhere), Duration::ZERO);
     }
 }
