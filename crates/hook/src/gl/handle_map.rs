@@ -8,7 +8,7 @@ use std::time::Duration;
 const MAX_ENTRIES: usize = 64;
 
 /// Maximum number of attempts to lock the mutex, and the pause between them (guess: longer than a thread holds it).
-const ATTEMPTS: u32 = 1000;
+const ATTEMPTS: u32 = 10_000;
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// A map from handles to attributes. It waits for its mutex only for a limited time: in a forked child, the mutex may
