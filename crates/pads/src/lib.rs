@@ -7,9 +7,9 @@
 //!            ioctl(EVIOCG…) ──────────────► a file with the device's description and state
 //!            listing, watching /dev/input ► a folder with that file, and links to the kernel's own devices
 //! ```
-//! `openuvr_media::pad` defines the file layout. The environment variable `OPENUVR_PADS` sets the folder at the start of the
-//! process. Without it, every function calls the C library's function. Calls for other paths and devices are always passed
-//! through.
+//! `openuvr_media::pad` defines the file layout. The environment variable `OPENUVR_PADS` names the folder; it is read
+//! once, at the start of the process. Without the variable, all calls are passed to the C library, as are calls for
+//! other paths and devices.
 //!
 //! Forked children, signal handlers and programs that start others may call all functions. Therefore, the library's
 //! only state is the folder's name, the effect numbers in use, and the addresses of the real functions. It has no lock,

@@ -201,7 +201,6 @@ impl Recorder {
     }
 }
 
-/// An output file. A failure to write it does not affect the stream.
 struct File<T> {
     content: T,
     path: PathBuf,

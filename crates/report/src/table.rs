@@ -614,8 +614,7 @@ fn loss_recovery(journey: &Journey) -> Option<String> {
     })
 }
 
-/// Shown instead of the percentiles if no value is above zero, because the later stage was never reached after the
-/// earlier one.
+/// Shown instead of the percentiles if all values are zero: the later stage was never reached after the earlier one.
 const OVERLAPPING: &str = "overlapping";
 
 /// Appends a row, if there are measurements.

@@ -4,8 +4,8 @@
 //! - `datagrams echo ADDRESS` returns each datagram to its sender.
 //! - `datagrams send ADDRESS COUNT INTERVAL [SCRIPT]` sends COUNT datagrams, one per INTERVAL, such as `10ms`. With
 //!   SCRIPT, such as `delay=5ms loss=1%`, an emulated link with these impairments carries them to ADDRESS; the way back
-//!   is perfect. For each datagram that has returned, prints a line with its number and with the times at which it was
-//!   sent and returned, in microseconds. Finally prints the counters of the emulated link.
+//!   is perfect. The program prints a line for each returned datagram: its number, and the times at which it was sent
+//!   and returned, in microseconds. At the end, the program prints the counters of the emulated link.
 
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
@@ -22,13 +22,12 @@ use openuvr_testbed::emulated::Emulated;
 /// The length of a datagram. With the headers of UDP, IPv4 and Ethernet (8, 20 and 14 bytes), a frame has 1250 bytes.
 const BYTES: usize = 1208;
 
-/// After the last datagram was sent, the program ends when none has returned for this time.
+/// After the last datagram was sent, the program ends if no datagram returns for this time.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// Seed of the emulated link (arbitrary).
 const SEED: u64 = 42;
 
-/// A datagram that has returned.
 struct Returned {
     number: u32,
     /// Microseconds from the start.

@@ -72,7 +72,6 @@ pub struct Report {
     pub lateness: Lateness,
 }
 
-/// One direction.
 #[derive(Debug)]
 struct BridgePath {
     from: Port,
@@ -81,7 +80,6 @@ struct BridgePath {
     to: OwnedFd,
 }
 
-/// One interface.
 #[derive(Debug)]
 struct Port {
     name: String,

@@ -27,7 +27,7 @@ const LOUD: f32 = 0.1;
 const QUIET: usize = RATE as usize / 7;
 
 /// Maximum time from a click at the host's sink to the same click at the client's sink. A later click at the client's
-/// sink is another one.
+/// sink belongs to another click at the host's sink.
 const LATEST: Duration = Duration::from_millis(200);
 
 /// Maximum time between a flash and its click: a frame interval plus the sound server's buffer.
@@ -124,8 +124,8 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Computes the delays from the clicks at both sinks and the sightings. Of the clicks at the host's sink, only
-    /// those within `window` count, and not those in its last 200 ms.
+    /// Computes the delays from the clicks at both sinks and the sightings. Clicks at the host's sink count only within
+    /// `window`, without its last 200 ms.
     pub fn of(
         host: &[Instant],
         client: &[Instant],

@@ -3,8 +3,8 @@
 //!
 //! Each client has its own link, or is a station of one shared [`Medium`], such as a Wi-Fi network. A link consists of
 //! two [`LinkModel`]s, whose seeds are derived from [`Config::seed`] and from the number of clients that connected
-//! before. One thread handles all clients and records its own lateness: if the relay is late, a run measures the relay
-//! and must be discarded. On a busy machine, give this thread real-time scheduling.
+//! before. One thread handles all clients and records its own lateness: if the relay was late, the run measured the
+//! relay instead of the link, and must be discarded. On a busy machine, give this thread real-time scheduling.
 //!
 //! It is not a router, and models no shared medium itself: the caller supplies one ([`Hop::share`]). It relays
 //! datagrams; [`bridge`](crate::bridge) forwards Ethernet frames.
@@ -129,14 +129,14 @@ pub struct Report {
     pub flows: u64,
     /// Number of datagrams that were refused because they came from clients beyond the limit.
     pub refused: u64,
-    /// Number of datagrams that have left a link model or the medium, but could not be sent or belong to a replaced
-    /// client.
+    /// Number of datagrams that have left a link model or the medium, but were not sent, because sending failed or
+    /// their client had been replaced.
     pub unsent: u64,
     /// Lateness of the datagrams' release.
     pub lateness: Lateness,
-    /// Number of datagrams that are missing in the observer's record.
+    /// Number of datagrams that are missing from the observer's record.
     pub uncaptured: u64,
-    /// Delays of datagrams to clients in the model of the shared medium; `None` without one.
+    /// Delays of datagrams to clients in the model of the shared medium; `None` without a shared medium.
     pub crossing: Option<Lateness>,
 }
 
@@ -155,7 +155,7 @@ pub trait Observer: fmt::Debug + Send {
         bytes: &[u8],
     );
 
-    /// Finishes the record. Returns the number of datagrams that are missing in it.
+    /// Finishes the record. Returns the number of datagrams that are missing from it.
     ///
     /// # Errors
     /// Returns an error if the record is incomplete.

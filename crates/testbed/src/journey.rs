@@ -63,7 +63,7 @@ impl Row {
     }
 
     /// Whether the subscriber is an OpenUVR client, not a browser, a video player or a Moonlight client. A row without
-    /// a subscriber counts as that of an OpenUVR client.
+    /// a subscriber counts as a row of an OpenUVR client.
     pub fn belongs_to_session(&self) -> bool {
         self.subscriber.is_none_or(|id| id.session().is_some())
     }
@@ -161,8 +161,8 @@ impl Step {
     }
 }
 
-/// The side whose clock stamps `place`, which is the first or the second point of a step. A stage belongs to a side.
-/// `drawn` and `visible` are stamped by this machine, which is also the host's machine.
+/// The side whose clock stamps `place`, the first or second point of a step. `drawn` and `visible` are stamped by this
+/// machine, which is also the host's machine.
 fn side_of(place: &str) -> Side {
     let stage = Stage::ALL.iter().find(|stage| stage.name() == place);
     stage.map_or(Side::Host, |stage| stage.side())

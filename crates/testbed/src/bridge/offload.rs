@@ -2,8 +2,8 @@
 //!
 //! A virtual interface delivers frames as the sending machine created them: with unfinished checksums, and with up to
 //! 64 KiB of UDP or TCP data in one frame (segmentation offload). OpenUVR's host sends such frames, too. If the link
-//! model lost such a frame as a whole, the losses would not be those of the configured link. A header before each frame
-//! describes the remaining work (`PACKET_VNET_HDR`, packet(7)).
+//! model dropped such a frame as a whole, the pattern of losses would differ from the configured one. A header before
+//! each frame describes the remaining work (`PACKET_VNET_HDR`, packet(7)).
 //!
 //! It is not an IP stack: it parses only what these two jobs require.
 
@@ -17,15 +17,15 @@ const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// A flag in addition to the kind: the flag CWR of TCP belongs only to the first segment, see [`Segment::tcp`].
+/// A flag bit next to the kind: only the first segment keeps TCP's flag CWR, see [`Segment::tcp`].
 const GSO_ECN: u8 = 0x80;
 
 const ETHERNET_LEN: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Takes a header and a frame in `received`, splits the frame into those that a cable would carry, and passes each of
-/// them to `each`. Returns `None`, without any output, if the header is invalid for this frame.
+/// Takes a header and a frame in `received`, splits the frame into the frames that a cable would carry, and passes each
+/// one to `each`. Returns `None`, without any output, if the header is invalid for this frame.
 pub(super) fn finish(received: &[u8], mut each: impl FnMut(Vec<u8>)) -> Option<()> {
     let (header, frame) = received.split_at_checked(HEADER_LEN)?;
     let half = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
@@ -125,8 +125,8 @@ impl Segment {
         Some(())
     }
 
-    /// Sets the sequence number, and clears flags that belong only to the first segment (CWR, RFC 3168) or to the last one
-    /// (FIN, PSH).
+    /// Sets the sequence number, and clears the flags that belong only to the first segment (CWR, RFC 3168) or to the
+    /// last segment (FIN, PSH).
     fn tcp(&mut self, size: usize, is_last: bool) {
         let at = self.transport + 4;
         let field = [0, 1, 2, 3].map(|i| self.bytes[at + i]);
@@ -170,7 +170,7 @@ impl Segment {
     }
 }
 
-/// Replaces a checksum of zero, which would mean in UDP that there is no checksum (RFC 768).
+/// Replaces a checksum of zero: in UDP, zero means that there is no checksum (RFC 768).
 fn never_zero(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }

@@ -1,9 +1,10 @@
-//! The state of a machine in a file: further machines start with this state, and do not boot. An emulated processor boots
-//! in ten seconds, and takes over a state in one second.
+//! The state of a machine in a file: further machines start with this state instead of booting. An emulated processor
+//! boots in ten seconds, and takes over a state in one second.
 //!
 //! The state contains memory, including the file system, and devices; it does not contain the shared folder. A machine
-//! with a saved state continues with the clocks and with the random numbers of this state, so all machines with one
-//! state draw the same random numbers. Use this only for machines that do not communicate with each other.
+//! with a saved state continues with the clocks and with the random numbers of this state, so all machines that start
+//! with the same state draw the same random numbers. Use this only for machines that do not communicate with each
+//! other.
 //!
 //! Spec: QEMU, `docs/devel/migration.rst`.
 
