@@ -492,7 +492,7 @@ impl Target<'_> {
         ))
     }
 
-    /// Runs attacks concurrently for the configured time. Returns the number of strikes, and gives the attacks back.
+    /// Runs attacks concurrently for the configured time. Returns the number of strikes and the attacks.
     fn run<A: Attack + 'static>(
         &self,
         attacks: Vec<(A, u32)>,

@@ -77,7 +77,6 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
     Ok(figures.end(name, struck, None, found.judged()))
 }
 
-/// The results of the attempts.
 #[derive(Default)]
 struct AttemptCounts {
     /// Number of attempts that must be refused: all attempts at the other session's display, and the attempts without a

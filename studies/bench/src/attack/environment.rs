@@ -114,7 +114,6 @@ fn start(secrets: &Secrets) -> Result<Victim> {
     place.start()
 }
 
-/// The application's subcommand.
 const SCENE: &str = "scene";
 
 /// A session of the portal, which ends when dropped.
@@ -182,7 +181,6 @@ fn read(id: u32, file: &str) -> Vec<u8> {
     std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default()
 }
 
-/// Observations of the processes.
 #[derive(Default)]
 struct Observations {
     looks: u64,
@@ -190,7 +188,7 @@ struct Observations {
     of_session: BTreeSet<u32>,
     program: bool,
     application: bool,
-    /// Whether a secret was found in the environment of the portal itself, which has one. If not, the search is
+    /// Whether a secret was found in the portal's own environment, which contains one. If not, the search is
     /// inconclusive.
     portal: bool,
     /// Other locations in which a secret was found.

@@ -51,7 +51,6 @@ pub(super) fn attack(name: String) -> Result<Row> {
     Ok(figures.end(name, struck, None, tried.judged()))
 }
 
-/// Results of the attempts.
 #[derive(Default)]
 struct FileAttempts {
     files: u64,
@@ -105,8 +104,9 @@ impl FileAttempts {
     }
 }
 
-/// Whether an account that is neither the file's owner nor in its group can read the file. Root tests this with such an
-/// account. Any other user only looks at the file's mode, and then a file that the group can read counts, too.
+/// Whether an account that is neither the file's owner nor in its group can read the file. As root, this function tries
+/// to open the file as such an account. Otherwise, it only reads the file's mode, and a file that the group can read
+/// counts, too.
 fn others_can_read(file: &Path) -> Result<bool> {
     let of = fs::metadata(file).with_context(|| format!("can't look at {}", file.display()))?;
     let by_mode = of.permissions().mode() & 0o044 != 0;

@@ -24,7 +24,7 @@ pub(crate) const NAME: &str = "intrude";
 /// The name of the report file in the application's home directory.
 pub(super) const REPORT: &str = "intruded.json";
 
-/// How long the application stays after its report. It must not end early, because its session would end with it.
+/// How long the application runs after its report. If it ended early, its session would end with it.
 const STAYS: Duration = Duration::from_secs(600);
 
 /// The key code of the left Shift key, for all keyboards of X servers on Linux. Pressed alone, it types nothing.
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let report = Path::new(&home).join(REPORT);
     let begun = report.with_extension("new");
-    // Appears atomically.
+    // The rename makes the report appear only when it is complete.
     fs::write(&begun, serde_json::to_vec(&tries)?)
         .and_then(|()| fs::rename(&begun, &report))
         .with_context(|| format!("can't write {}", report.display()))?;
@@ -72,7 +72,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One attempt.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Attempt {
     /// Whether the attempt was at the session's own display.

@@ -10,7 +10,7 @@ use super::core_use::hundredths;
 /// machine that does other things, a second of 60 frames may lack three).
 const LEFT: f64 = 0.95;
 
-/// Tolerated growth of the host's memory in bytes, because buffers may be filled for the first time.
+/// Tolerated growth of the host's memory in bytes. Buffers that are filled for the first time cause such growth.
 const GROWTH: f64 = 20e6;
 
 /// The measured effects of an attack, and the result of its own criterion.

@@ -50,7 +50,6 @@ pub(super) struct Cost {
     pub(super) pipelined_mbps: f64,
 }
 
-/// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CodecSetup {
     /// Pictures per second. Both paths keep this rate, so that caches are as cold as in a stream.

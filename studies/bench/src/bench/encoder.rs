@@ -169,7 +169,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The parameters of a measurement.
 struct Setup<'a> {
     backend: &'a Backend,
     options: &'a EncoderOptions,
@@ -188,7 +187,6 @@ impl Setup<'_> {
     }
 }
 
-/// A slice of a coded picture.
 struct CodedSlice {
     first_mb: u16,
     mbs: u16,

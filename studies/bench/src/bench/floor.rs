@@ -20,7 +20,6 @@ use x11rb::protocol::xproto::{
 use openuvr_testbed::sched::{Participant, Sched};
 use openuvr_testbed::screen::{Screen, side};
 
-/// A running copier.
 pub(crate) struct Copier {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,

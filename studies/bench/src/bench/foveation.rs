@@ -49,7 +49,6 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// The compared methods.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 enum Method {
     SideBySide,

@@ -121,7 +121,6 @@ impl Args {
     }
 }
 
-/// A link.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Case {
     /// Random loss of 1 %

@@ -97,7 +97,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures once.
 fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Late)> {
     let dir = TemporaryDir::new()?;
     let (pads, times) = (dir.path().join("pads"), dir.path().join("times"));

@@ -122,7 +122,6 @@ const OURS: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// A compared program.
 #[derive(Clone, Copy, Debug)]
 enum Contender {
     /// OpenUVR's own host and client, with additional arguments for both.
@@ -173,7 +172,6 @@ struct Row {
     runs: [Vec<Run>; 2],
 }
 
-/// One measurement.
 #[derive(Debug)]
 struct Run {
     stream: Stream,

@@ -4,7 +4,7 @@
 //! The primitives are those of the runtime: a polled eventfd, which wakes capture and links, and a bounded channel of
 //! the standard library. The sender sends one message per period, so that the receiver sleeps before each message, as
 //! it does between frames. In a closed loop, in which the sender waits for each answer, the receiver would hardly
-//! sleep, so the latency would be another one.
+//! sleep, so a different latency would be measured.
 
 mod idle;
 mod one;

@@ -49,7 +49,7 @@ const TARGET: f64 = 1.0;
 /// The sensor's angular velocity, in digits: 60° per second.
 const SPEED: i16 = 1966;
 
-/// Samples until the sensor turns back: a second.
+/// Number of samples after which the sensor turns back: one second.
 const SWING: i16 = 200;
 
 /// Number of different angular velocities, one digit apart, that the sensor reports in turn. If the sensor repeated one
@@ -104,7 +104,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures once.
 fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Vec<f64>)> {
     let dir = TemporaryDir::new()?;
     let (folder, csv) = (dir.path().join("sensor"), dir.path().join("frames.csv"));

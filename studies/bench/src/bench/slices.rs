@@ -57,7 +57,6 @@ const WAYS: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// One run.
 struct Run {
     stream: Stream,
     ends: EndTimes,

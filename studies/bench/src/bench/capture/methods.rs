@@ -29,7 +29,6 @@ impl StreamMode {
     }
 }
 
-/// A measured capture method.
 #[derive(Clone, Debug)]
 pub(super) struct CaptureMethod {
     pub(super) name: &'static str,

@@ -1,13 +1,13 @@
 //! GamingAnywhere in the comparison: its prerequisites, configuration files and command lines.
 //!
 //! Debian does not package it, and its last commit (2019) does not build with today's libavcodec. The programs must be
-//! built by hand (`docs/studies/peers.md`). The configuration is the shipped one for a desktop; the few changed values are
-//! here. The server has no option for its address: it listens on all addresses, also for RTSP over HTTP on the first
-//! free port of 80, 8000 and 8080. Each run leaves a shared memory segment of one picture behind.
+//! built by hand (`docs/studies/peers.md`). The configuration is the shipped desktop configuration, except for the few
+//! values in this module. The server has no option for its address: it listens on all addresses, and for RTSP over HTTP
+//! also on the first free port of 80, 8000 and 8080. Each run leaves a shared memory segment of one picture behind.
 
 use std::path::PathBuf;
 
-/// Names the folder with the programs and their folders `mod` and `config`, as `make install` makes it.
+/// Names the folder with the programs and their folders `mod` and `config`, as `make install` creates it.
 pub(super) const FOLDER: &str = "OPENUVR_GAMINGANYWHERE";
 
 pub(super) const PACKAGE: &str =
@@ -18,8 +18,8 @@ pub(super) fn folder() -> PathBuf {
     std::env::var_os(FOLDER).map_or_else(PathBuf::new, PathBuf::from)
 }
 
-/// The server's configuration with the shipped rate and bitrate. RTSP uses TCP and input uses UDP, so they can share the
-/// number of their port.
+/// The server's configuration with the shipped rate and bitrate. RTSP uses TCP and input uses UDP, so they can share a
+/// port number.
 pub(super) const SERVER: &str = "\
 include = {gaminganywhere}/config/server.desktop.conf
 display = {near}
@@ -29,7 +29,7 @@ enable-audio = false
 ";
 
 /// Rate, bitrate and x264 preset of the other programs, in addition to [`SERVER`]. With the shipped preset `faster`, a
-/// machine with two cores sent 34 of 60 pictures a second beside the scene, with a p50 of 192 ms.
+/// machine with two cores that also ran the scene sent 34 of 60 pictures a second, with a p50 of 192 ms.
 pub(super) const SERVER_AS_FAST: &str = "\
 include = {dir}/shipped.conf
 video-fps = {fps}

@@ -6,8 +6,8 @@ It prints its progress on standard error.
 
 The protocol code is that of Moonlight's own clients, from PyPI's moonlight-python. Pictures are decoded as in the
 software decoders of those clients: with FFmpeg, in slices and without delay. (The decoder of moonlight-python works on
-several frames at once, which delays each by a frame or more.) The pictures are shown by the sink that the peer
-`gstreamer` uses.
+several frames at once, which delays each frame by at least one frame interval.) The pictures are shown by the sink that
+the peer `gstreamer` uses.
 """
 
 import sys

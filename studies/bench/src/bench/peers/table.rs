@@ -30,8 +30,8 @@ pub(in crate::bench) struct Peer {
 pub(in crate::bench) enum Transport {
     /// The receiver waits for datagrams.
     Udp,
-    /// The sender waits for the receiver's connection. If they agree on ports for datagrams there, the emulated link
-    /// cannot carry these.
+    /// The sender waits for the receiver's connection. If both agree on UDP ports over this connection, the emulated
+    /// link cannot carry their datagrams.
     Tcp,
     /// The sender waits for the receiver's TCP connection. Both negotiate over the connection. The datagrams go to the
     /// receiver's UDP port, which has the same number as the sender's TCP port.
@@ -107,9 +107,9 @@ pub(in crate::bench) static PEERS: [Peer; 6] = [
         ],
         files: &[],
         // The encoder makes a key frame each second, because otherwise damage would be permanent. An intra refresh over
-        // one second would not help: at this loss rate, some datagram is lost in each second. Each datagram has a slice
-        // of its own, so a lost datagram damages only a strip. Damaged pictures are displayed, because without them
-        // there would be hardly any pictures. The encoder's buffer holds two frames.
+        // one second would not help: at this loss rate, some datagram is lost in each second. Each datagram contains a
+        // slice of its own, so a lost datagram damages only a strip. Damaged pictures are displayed, because without
+        // them there would be hardly any pictures. The encoder's buffer holds two frames.
         sender: "gst-launch-1.0 -q ximagesrc display-name={near} use-damage=false show-pointer=false ! \
                  video/x-raw,framerate={fps}/1 ! videoconvert ! x264enc tune=zerolatency \
                  speed-preset=ultrafast bitrate={kbps} vbv-buf-capacity={two_frames_ms} \

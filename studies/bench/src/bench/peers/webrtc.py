@@ -1,12 +1,12 @@
-"""One end of a WebRTC stream of a display by GStreamer's webrtcbin, which needs signalling that gst-launch lacks.
+"""Sends or shows a WebRTC stream of a display with GStreamer's webrtcbin, which needs signalling that gst-launch lacks.
 
     webrtc.py send SIGNALLING MEDIA DISPLAY WIDTH HEIGHT FPS KBPS BUFFER_MS
     webrtc.py show SIGNALLING MEDIA DISPLAY
 
-The sender listens on the TCP port SIGNALLING of the loopback device; offer and answer are exchanged there as a
-line of JSON each. The argument MEDIA of the sender is the UDP port to which it sends; that of the receiver is the port
-on which it listens. A relay may be between the two ports. Therefore the offer has no candidates (the receiver learns a
-peer-reflexive one), and the sender replaces the port of the answer's only candidate with its own MEDIA.
+The sender listens on the TCP port SIGNALLING of the loopback device; over this connection, offer and answer are
+exchanged, each as a line of JSON. MEDIA is a UDP port: the sender sends to its MEDIA, and the receiver listens on its
+MEDIA. A relay may be between the two ports. Therefore the offer has no candidates (the receiver learns a peer-reflexive
+candidate), and the sender replaces the port of the answer's only candidate with its own MEDIA.
 """
 
 import json

@@ -7,7 +7,6 @@ use super::Row;
 use crate::bench::rig::WindowContent;
 use crate::bench::verdict::Verdict;
 
-/// A measured window.
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) name: &'static str,

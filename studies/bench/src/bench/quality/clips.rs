@@ -1,7 +1,7 @@
 //! The test clips. Each is recorded once and does not change afterwards. Clips are stored outside the source tree.
 //!
 //! A recording captures each picture of an application on a virtual display of its own. The scene is recorded in real
-//! time. The game is recorded in time steps of equal length, so its motion is even on slow machines, too. A clip is
+//! time. The game is recorded in time steps of equal length, so its motion is smooth on slow machines, too. A clip is
 //! identified by its SHA-256, which is stored next to it.
 
 use std::fmt;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use openuvr_proto::units::Size;
 use openuvr_sim::schedule::ImpairmentSchedule;
 
-/// Parameters of a measurement.
 pub(super) struct Setup<'a> {
     pub(super) clip: &'a Path,
     pub(super) size: Size,

@@ -12,7 +12,7 @@ impl Rig<'_> {
         self.both_ends = Some(Vec::new());
     }
 
-    /// The codes read from the last stream's pictures. Empty unless the codes at both ends of the pictures were read.
+    /// The codes read from the last stream's pictures. Empty if only the codes in the first rows were read.
     pub(in crate::bench) fn take_both_ends(&mut self) -> Vec<BothEnds> {
         self.both_ends
             .as_mut()

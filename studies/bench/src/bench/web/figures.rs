@@ -29,7 +29,6 @@ const STEPS: [(&str, &str); 8] = [
 /// another press.
 const LATEST: Duration = Duration::from_millis(200);
 
-/// One measurement.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) browsing: BrowserMeasurement,
@@ -68,8 +67,8 @@ pub(super) struct Browser {
     pub(super) page_ms: Option<Summary>,
     /// Lost presses.
     pub(super) presses_lost: usize,
-    /// The latency of a click from the host's sink to the browser's sink; and the same minus the latency of its flash
-    /// to the hand-over.
+    /// The latency of a click from the host's sink to the browser's sink; and this latency minus the latency from its
+    /// flash to the hand-over.
     pub(super) sound_ms: Option<Summary>,
     pub(super) offset_ms: Option<Summary>,
     /// Number of clicks at the host's sink without a counterpart at the browser's sink. `None` without sound.
