@@ -10,8 +10,8 @@ use std::path::Path;
 /// The folder of all power zones.
 const ZONES: &str = "/sys/class/powercap";
 
-/// Prefix of the names of RAPL zones, also on AMD processors. Zones such as `intel-rapl-mmio:0` have another prefix,
-/// and are second counters of the same packages.
+/// Prefix of the names of RAPL zones, also on AMD processors. Zones with another prefix, such as `intel-rapl-mmio:0`,
+/// count the energy of the same packages a second time.
 const PREFIX: &str = "intel-rapl:";
 
 /// A reading of the counters of all packages.

@@ -19,7 +19,6 @@ const USER_HZ: f64 = 100.0;
 /// Name of the audio threads in host and client.
 const AUDIO_THREAD: &str = "ouvr-audio";
 
-/// The machine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,

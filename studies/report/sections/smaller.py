@@ -31,7 +31,7 @@ def scheduling(results):
             late = max(value(one, "us/p99", 0) / P99_US, value(one, "us/p999", 0) / P999_US)
             received = value(one, "us/count", 0)
             few = "too few messages" if received < ENOUGH_MESSAGES else None
-            # A lost message is later than each bound.
+            # A lost message counts as later than any bound.
             judged = target(late if received >= one.get("sent", 0) else math.inf, 1, withheld=withheld or few)
         rows.append(row(f"{one['primitive']}, {one['policy']}{how}", one.get("us"), judged))
     for us, slices in zip(found.get("sealing_us", []), ("1 slice", "8 slices"), strict=False):

@@ -87,9 +87,9 @@ fn no_display_of_another_session_is_reached() {
     let [refused, tried] = numbers(&text, "displays")[..] else {
         panic!("{text}");
     };
-    // There are 6 attempts outside a sandbox and, if a sandbox is available, 6 inside it. Of each 6, 4 attempts use the
-    // two sockets of the other display, without and with a cookie, and 2 attempts use the two sockets of the session's
-    // own display, without a cookie.
+    // There are 6 attempts outside a sandbox and, if a sandbox is available, 6 inside it. In each group of 6, 4
+    // attempts use the two sockets of the other display, without and with a cookie, and 2 attempts use the two sockets
+    // of the session's own display, without a cookie.
     assert!(refused == tried && [6, 12].contains(&tried), "{text}");
     assert!(!text.contains("inconclusive"), "{text}");
 }

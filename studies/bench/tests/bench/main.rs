@@ -33,7 +33,7 @@ use serde_json::Value;
 use skip::has_program;
 use tempfile::TempDir;
 
-/// The program `openuvr-bench`. It lies next to the program that it measures.
+/// The program `openuvr-bench`. It is in the folder of the program that it measures.
 fn openuvr_bench() -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_openuvr-bench"));
     assert!(

@@ -152,7 +152,7 @@ fn batches_of_a_long_stream_have_150_frames_each() {
     assert_eq!(batches["missing"].as_array().unwrap().len(), 0);
     for ssim in ssim {
         let ssim = ssim.as_f64().unwrap();
-        // If a frame is displayed late, the frame before it is compared.
+        // If a frame is displayed late, the frame shown before it is compared.
         assert!(ssim > 0.5 && ssim <= 1.0, "{batches}");
     }
 }

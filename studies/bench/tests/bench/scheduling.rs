@@ -148,8 +148,8 @@ fn wake_ups_match_the_frames() {
     let client =
         |name: &str, pin| Running::start(client(name, pin).arg("--scheduling-trace").arg(at(name)));
     let mut one = client("one", false);
-    // Frames of secondary renditions, which are encoded in their own threads: the second rendition for a second client,
-    // or a third one for a client that had to reconnect.
+    // The rows of secondary renditions, which are encoded in their own threads: the second rendition is for the second
+    // client, and a third one for a client that had to reconnect.
     let further = || {
         Vec::from_iter(
             rows(&csv)

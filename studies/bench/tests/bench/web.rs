@@ -156,7 +156,7 @@ fn a_player_is_measured_with_observers() {
         assert_eq!(number(way, "/encoders_opened"), 1.0, "{way}");
         assert_eq!(number(way, "/unaccounted"), 0.0, "{way}");
         // A video player first requests a description of the stream. For the description, the host inspects one frame,
-        // which the record counts for a further subscriber.
+        // and the record counts this frame for an additional subscriber.
         let all = way["company"][0]["subscribers"].as_array();
         let stays = |of: &&Value| {
             let outcomes = of["outcomes"].as_object().expect("outcomes").values();

@@ -39,7 +39,7 @@ pub(crate) fn index(band: Band) -> usize {
     usize::from(band.high.0) + 2 * usize::from(band.high.1)
 }
 
-/// The scale that a code of the bitstream means: (8 + m) * 2^(e - 3), for samples from -0.5 to 0.5.
+/// The scale that a bitstream code stands for: (8 + m) * 2^(e - 3), for samples from -0.5 to 0.5.
 pub(crate) fn scale_of(code: u8) -> f32 {
     let exponent = 4 - i32::from(code >> 3);
     f32::from(8 + (code & 7)) * 2_f32.powi(exponent - 3)

@@ -83,7 +83,7 @@ impl Encoder {
 }
 
 /// The planes and bands in the order of the bitstream: coarse levels before fine levels, and the low-pass band only at
-/// the coarsest level. A level of chroma has the number of luma's level minus one, because chroma has half the size.
+/// the coarsest level. Chroma has half the size, so its level n belongs to luma's level n + 1.
 fn order() -> impl Iterator<Item = (usize, Band)> {
     let levels = (0..5_usize).rev();
     let levels = levels.flat_map(|level| (0..3_usize).map(move |plane| (level, plane)));

@@ -54,7 +54,7 @@ impl Attack for Garbage {
         }
         let socket = &self.sockets[self.random.below(self.sockets.len())];
         match socket.send(datagram) {
-            // The host is restarting, so that no socket listens at the moment.
+            // The host is restarting, so no socket listens at the moment.
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             sent => sent.map(drop),
         }

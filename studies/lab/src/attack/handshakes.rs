@@ -1,5 +1,5 @@
-//! Unfinished handshakes from several addresses, each of which has proven with a cookie that it receives the host's
-//! answers. Each handshake costs the host a computation.
+//! Unfinished handshakes from several addresses. Each address has first proven with a cookie that it receives the
+//! host's answers. Each handshake costs the host a computation.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

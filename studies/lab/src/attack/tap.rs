@@ -1,7 +1,7 @@
 //! An on-path attacker between an honest client and its host: a relay that records datagrams. It can also send
-//! datagrams to client or host with the source address of the other.
+//! datagrams to the client with the host's source address, and vice versa.
 //!
-//! This is not a link emulator; the hop of the testbed is one.
+//! It does not emulate a link; the testbed's hop does.
 
 use std::collections::VecDeque;
 use std::io;

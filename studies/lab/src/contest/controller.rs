@@ -1,6 +1,7 @@
 //! Rate controllers behind one trait: OpenUVR's, two others for comparison, and a fixed rate.
 //!
-//! Each controller receives one report per frame, with the send times, arrival times and ECN fields of its datagrams.
+//! Each controller receives one report per frame, with the send times, arrival times and ECN fields of the frame's
+//! datagrams.
 //!
 //! A controller has its own file, and one line each in [`Kind::ALL`] and [`Kind::open`].
 

@@ -56,7 +56,7 @@ pub struct Observed {
     pub series: Vec<Point>,
 }
 
-/// A point of the time series. Its values are those of a span of [`POINT`], or those at the end of the span.
+/// A point of the time series. Each value is for a span of the length [`POINT`], or for the end of the span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// The end of the span, counted from the start of the run.

@@ -32,7 +32,7 @@ impl Pattern {
     /// All patterns, in the order of their numbers in a file.
     pub const ALL: [Pattern; 3] = [Pattern::PingPong, Pattern::Flood, Pattern::Paced];
 
-    /// Its name.
+    /// The pattern's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ pub struct Samples {
     path: PathBuf,
     file: File,
     header: Header,
-    /// For each pair, the number of records that the file contains of those counted in the header.
+    /// For each pair, how many of the records counted in the header the file contains.
     present: Vec<u64>,
 }
 

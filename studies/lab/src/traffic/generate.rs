@@ -70,7 +70,7 @@ pub struct Truth {
     pub frames: u64,
     /// Mean number of batches per frame.
     pub batches: f64,
-    /// Of the pacer's slots from its first batch to its last, the share in which the queue was empty.
+    /// Share of the pacer's slots, from its first batch to its last, in which the queue was empty.
     pub idle: f64,
     /// Mean number of delivered packets in each A-MPDU to the client. All kinds of packets count.
     pub aggregate: f64,
@@ -340,7 +340,8 @@ impl Plan {
         packets
     }
 
-    /// The packets of a frame. Each has the frame's number, whether the packet is the frame's last, and its length.
+    /// The packets of a frame. For each packet: the frame's number, whether the packet is the frame's last, and the
+    /// packet's length.
     fn frame(&self, frame: u32, random: &mut Random) -> Vec<(u32, bool, usize)> {
         // The sum of twelve uniform random numbers is nearly normally distributed.
         let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;

@@ -2,11 +2,12 @@
 //! drift of the clocks.
 //!
 //! Packets are identified by the first bytes of their payload, so that address translation between the ends does not
-//! matter. The fastest packets are used to compare the clocks. The drift is the one that maximises the minimum round
-//! trip. If there are packets in only one direction, it is the slope of the line that lies below all delays and is
-//! highest in the middle of the capture (Moon, Skelly, Towsley, Estimation and removal of clock skew from network delay
-//! measurements, INFOCOM 1999). If there are packets in both directions, the offset is chosen such that the fastest
-//! packets of both have equal delays. The error of the offset is unknown, but it is at most this delay.
+//! matter. The fastest packets are used to compare the clocks. If there are packets in both directions, the chosen
+//! drift maximises the minimum round trip. If there are packets in only one direction, the drift is the slope of a
+//! line: of all lines below all delays, the one that is highest in the middle of the capture (Moon, Skelly, Towsley,
+//! Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). With packets in both
+//! directions, the offset is chosen such that the fastest packets of both directions have equal delays. The error of
+//! the offset is unknown, but it is at most this delay.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -31,7 +32,8 @@ pub struct JoinedCaptures {
     pub offset_ns: Option<f64>,
     /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
-    /// Sampling interval: one packet in this number is examined. It is 1 for captures of up to half a million packets.
+    /// Sampling interval: the number of packets of which one is examined. It is 1 for captures of up to half a million
+    /// packets.
     pub one_of: u64,
     /// Packets from the server to the client.
     pub down: Crossing,

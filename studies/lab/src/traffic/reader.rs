@@ -106,7 +106,7 @@ pub struct Account {
     pub joined: u64,
     /// Datagrams that these packets contained.
     pub joined_datagrams: u64,
-    /// Those of these datagrams that were split by the stream's usual size, because headers were not captured.
+    /// Number of these datagrams that were split at the stream's usual size, because their headers were not captured.
     pub joined_unseen: u64,
     /// Large packets that appear merged but can't be split. Each counts as one datagram.
     pub joined_uncut: u64,

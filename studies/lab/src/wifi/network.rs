@@ -86,7 +86,7 @@ pub struct Account {
     pub came: u64,
     /// See `came`.
     pub found: u64,
-    /// Those of these packets that found at least one packet queued at the access point.
+    /// Number of these arrivals at which at least one packet was queued at the access point.
     pub found_some: u64,
 }
 

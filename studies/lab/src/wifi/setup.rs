@@ -29,7 +29,7 @@ impl Category {
         Category::Background,
     ];
 
-    /// Its name.
+    /// The category's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -131,7 +131,7 @@ pub struct Station {
     pub air: Air,
     /// Rate control in both directions.
     pub rate: RateRule,
-    /// Number of spatial streams in both directions. `None` means that of the radios.
+    /// Number of spatial streams in both directions. `None` means the number that the radios have.
     pub streams: Option<u8>,
 }
 

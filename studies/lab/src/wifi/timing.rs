@@ -31,7 +31,7 @@ impl Profile {
         Profile::EhtSu,
     ];
 
-    /// Its name.
+    /// The profile's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

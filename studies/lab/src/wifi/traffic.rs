@@ -100,7 +100,7 @@ pub struct Departure {
 /// The video frame of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// Number of the frame among those of its station, from 0 on.
+    /// Number of the frame, counted from 0 for each station.
     pub number: u32,
     /// Number of packets in the frame.
     pub packets: u32,

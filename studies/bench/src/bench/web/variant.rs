@@ -33,7 +33,6 @@ pub(super) enum RateControl {
     Gcc,
 }
 
-/// A variant of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Variant {
     pub(super) codec: Codec,

@@ -32,7 +32,6 @@ const SHOWN: [&str; 8] = [
     "broken_frames_percent",
 ];
 
-/// A case with its results.
 struct CaseResult {
     /// The values of the words that vary.
     values: Vec<String>,
