@@ -6,7 +6,6 @@ use super::matrix::Matrix;
 use super::room::HALF;
 use super::sys::Direction;
 
-/// The camera.
 #[derive(Debug, Default)]
 pub(super) struct Camera {
     /// Offset from the path in metres, controlled by keys: x and z.

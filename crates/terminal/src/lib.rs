@@ -1,5 +1,4 @@
-//! The terminal side of every OpenUVR program: output, command-line errors, log level and termination
-//! signals.
+//! The terminal functions of every OpenUVR program: output, command-line errors, log level and termination signals.
 //!
 //! A program imports this crate with `#[macro_use]`. The crate's `print!`, `println!` and `eprintln!` then replace
 //! those of the standard library, which panic on a closed pipe.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 pub use openuvr_proto::shell::word;
 
-/// The words as a command.
+/// The words as one shell command, quoted where necessary.
 pub fn command(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
     let words: Vec<String> = words.into_iter().map(word).collect();
     words.join(" ")

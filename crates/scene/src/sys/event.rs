@@ -2,7 +2,6 @@
 
 use openuvr_proto::units::Size;
 
-/// An event of the window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Event {
     /// A key or button was pressed. Repeats are not reported.
