@@ -16,7 +16,8 @@
 //! allocation, thread, output or panic. An open device is recognised by the address to which its socket is connected,
 //! even if the descriptor was duplicated, inherited or passed to another process.
 //!
-//! `/dev/input/js*`, udev and `/sys` are not provided. SDL is configured to work without them (`SDL_JOYSTICK_DISABLE_UDEV`).
+//! `/dev/input/js*`, udev and `/sys` are not provided. SDL is configured to work without them
+//! (`SDL_JOYSTICK_DISABLE_UDEV`).
 
 mod device;
 mod folder;

@@ -29,8 +29,8 @@ impl Camera {
         self.walking[direction as usize] = down;
     }
 
-    /// Handles the pointer's position, as a fraction of the window. The window's centre looks ahead, and its left and right
-    /// edges look back. The position is absolute, so that a lost event has no lasting effect.
+    /// Handles the pointer's position, as a fraction of the window. The window's centre looks ahead, and its left and
+    /// right edges look back. The position is absolute, so that a lost event has no lasting effect.
     pub(super) fn look(&mut self, x: f32, y: f32) {
         self.turned = [(x - 0.5) * TAU, (0.5 - y).clamp(-0.5, 0.5) * PI * 0.8];
     }

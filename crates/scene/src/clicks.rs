@@ -9,8 +9,8 @@ use openuvr_media::audio::{AudioPlayback, CHANNELS, RATE, Settings, open_playbac
 use openuvr_proto::time::Instant;
 use openuvr_runtime::sound_choice::SoundChoice;
 
-/// The interval of clicks. It is not a whole number of frames at any usual rate, so that clicks occur at every phase of a
-/// frame.
+/// The interval of clicks. It is not a whole number of frames at any usual rate, so that clicks occur at every phase of
+/// a frame.
 pub(crate) const INTERVAL: Duration = Duration::from_micros(306_250);
 
 /// Number of samples of a click, which lasts 10 ms. The click is a tone of 1 kHz, which codecs do not treat as noise.

@@ -39,8 +39,8 @@ impl Matrix {
         Matrix([1., 0., 0., 0., 0., c, s, 0., 0., -s, c, 0., 0., 0., 0., 1.])
     }
 
-    /// View space to clip space: a vertical field of view of `angle` radians, an aspect ratio of `aspect`, and depths from
-    /// 5 cm to 40 m.
+    /// View space to clip space: a vertical field of view of `angle` radians, an aspect ratio of `aspect`, and depths
+    /// from 5 cm to 40 m.
     pub(super) fn perspective(angle: f32, aspect: f32) -> Matrix {
         let (near, far) = (0.05, 40.0);
         let f = 1.0 / (angle / 2.0).tan();

@@ -1,10 +1,10 @@
-//! Output. The program prints only through this module, with its own `print!`, `println!` and `eprintln!`. Log lines and
-//! panic messages also pass through it. Output never panics.
+//! Output. The program prints only through this module, with its own `print!`, `println!` and `eprintln!`. Log lines
+//! and panic messages also pass through it. Output never panics.
 //!
-//! Standard output carries results. A closed pipe (`openuvr bench link | head -1`) ends the program silently, after it has
-//! stopped its children. Standard error carries messages; a closed or failing stderr is not an error. A writer thread prints
-//! the messages and redraws the table below them, so that no other thread waits for a slow terminal. Repeated messages are
-//! merged (see `out::limit`).
+//! Standard output carries results. A closed pipe (`openuvr bench link | head -1`) ends the program silently, after it
+//! has stopped its children. Standard error carries messages; a closed or failing stderr is not an error. A writer
+//! thread prints the messages and redraws the table below them, so that no other thread waits for a slow terminal.
+//! Repeated messages are merged (see `out::limit`).
 
 mod limit;
 mod screen;

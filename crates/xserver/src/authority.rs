@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
 
-/// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file is removed when this
-/// value is dropped.
+/// The cookie of a display, in a file that the server and its clients read (`XAUTHORITY`). The file is removed when
+/// this value is dropped.
 pub struct Authority {
     file: PathBuf,
     cookie: [u8; 16],

@@ -100,8 +100,8 @@ impl Renderer {
         // SAFETY: see `new`; all names were made by this context.
         unsafe {
             gl.viewport(0, 0, pixels(size.width), pixels(size.height));
-            // The room is closed and convex, so its shell covers each pixel exactly once, behind everything else, and only
-            // the objects in it need depth testing.
+            // The room is closed and convex, so its shell covers each pixel exactly once, behind everything else, and
+            // only the objects in it need depth testing.
             gl.clear(glow::DEPTH_BUFFER_BIT);
             gl.disable(glow::DEPTH_TEST);
             gl.use_program(Some(self.room));
@@ -182,8 +182,8 @@ impl Renderer {
         }
     }
 
-    /// Reads the picture before it is swapped, as BGRX with the top row first. `into` must have the length of a picture of
-    /// `size`.
+    /// Reads the picture before it is swapped, as BGRX with the top row first. `into` must have the length of a picture
+    /// of `size`.
     pub(crate) fn read(&self, size: Size, into: &mut [u8]) {
         const PACK_INVERT_MESA: u32 = 0x8758; // GL_MESA_pack_invert
         let row = size.width as usize * 4;

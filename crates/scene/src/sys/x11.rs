@@ -32,8 +32,8 @@ impl X11Window {
         let x = xlib::Xlib::open().context("libX11 is missing (apt install libx11-6)")?;
         let glx = glx::Glx::open().context("libGL is missing (apt install libgl1)")?;
         let name = CString::new(named)?;
-        // SAFETY: Xlib takes a NUL-terminated name; every pointer passed to Xlib and GLX below comes from them or points
-        // to a local that outlives the call. The display is checked for null before use, and closed only in
+        // SAFETY: Xlib takes a NUL-terminated name; every pointer passed to Xlib and GLX below comes from them or
+        // points to a local that outlives the call. The display is checked for null before use, and closed only in
         // `drop`.
         unsafe {
             (x.XSetErrorHandler)(Some(ignore_error));

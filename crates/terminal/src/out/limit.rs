@@ -1,5 +1,5 @@
-//! The rate limit of messages: repeated lines are merged and floods are suppressed. A message that a peer can trigger ten
-//! thousand times a second must not fill a log or a screen.
+//! The rate limit of messages: repeated lines are merged and floods are suppressed. A message that a peer can trigger
+//! ten thousand times a second must not fill a log or a screen.
 //!
 //! Three limits apply at the same time: to identical texts, to texts that differ only in numbers, and to all messages.
 //! Suppressed lines are counted and reported within [`REPORT_INTERVAL`]. Sans-I/O: the caller passes the time.

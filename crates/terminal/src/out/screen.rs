@@ -247,8 +247,8 @@ fn sequence(chars: &mut std::str::Chars<'_>) -> String {
     rest
 }
 
-/// The width of a character in columns, by blocks of wide and zero-width characters (Unicode Standard Annex 11). Exceptions
-/// inside the blocks are ignored.
+/// The width of a character in columns, by blocks of wide and zero-width characters (Unicode Standard Annex 11).
+/// Exceptions inside the blocks are ignored.
 fn width(c: char) -> usize {
     match u32::from(c) {
         0..0x20 | 0x7f..0xa0 | 0x300..0x370 | 0x200b..0x2010 | 0xfe00..0xfe10 => 0,

@@ -1,5 +1,5 @@
-//! A virtual machine with a display, a keyboard and a mouse, for tests of programs without a window system: QEMU, with the
-//! image of `crates/testbed/vm`.
+//! A virtual machine with a display, a keyboard and a mouse, for tests of programs without a window system: QEMU, with
+//! the image of `crates/testbed/vm`.
 //!
 //! An agent on a serial line runs commands. QEMU's machine protocol ([`qmp`]) reads the display and types keys. A
 //! folder of this machine is `/host` in the virtual machine, read-only. The virtual machine has no network except its
@@ -80,8 +80,8 @@ impl Machine {
     /// Starts a machine.
     ///
     /// # Errors
-    /// Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the end of its
-    /// console.
+    /// Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the end of
+    /// its console.
     pub fn start(hardware: &Hardware<'_>) -> Result<Machine> {
         let mut machine = Machine::launch(hardware, &[])?;
         machine.answer("READY")?;

@@ -1,5 +1,5 @@
-//! Packet sockets, network namespaces and segmentation offload (packet(7), network_namespaces(7), udp(7)), which neither
-//! the standard library nor rustix supports. Linux only.
+//! Packet sockets, network namespaces and segmentation offload (packet(7), network_namespaces(7), udp(7)), which
+//! neither the standard library nor rustix supports. Linux only.
 #![allow(unsafe_code)]
 // Small values, such as the lengths of C structures, are converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]

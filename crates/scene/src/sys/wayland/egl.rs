@@ -128,8 +128,8 @@ impl Egl {
 
     fn start(&mut self, display: Object, surface: Object, size: Size) -> Result<()> {
         let egl = &self.functions;
-        // SAFETY: display and surface are alive; every other pointer comes from EGL, and was checked, or points to a local
-        // that outlives the call.
+        // SAFETY: display and surface are alive; every other pointer comes from EGL, and was checked, or points to a
+        // local that outlives the call.
         unsafe {
             self.display = (egl.display)(number::PLATFORM_WAYLAND, display.proxy(), null());
             let started = (egl.initialize)(self.display, null_mut(), null_mut());
@@ -166,7 +166,8 @@ impl Egl {
         Ok(())
     }
 
-    /// A configuration with 8 bits per colour, without alpha if possible, so that the compositor need not blend the window.
+    /// A configuration with 8 bits per colour, without alpha if possible, so that the compositor need not blend the
+    /// window.
     fn config(&self) -> Result<Handle> {
         let attributes = [
             (number::SURFACE_TYPE, number::WINDOW_BIT),

@@ -1,8 +1,8 @@
 //! libwayland-client, opened at run time. EGL draws on the objects of this library. The Rust implementation of the
 //! protocol, which `crates/wayland` uses, has no such objects.
 //!
-//! Requests and events have the names that the protocol uses. Arguments are checked against the tables that wayland-scanner
-//! generates for libwayland, so that a wrong request is an error and not undefined behaviour.
+//! Requests and events have the names that the protocol uses. Arguments are checked against the tables that
+//! wayland-scanner generates for libwayland, so that a wrong request is an error and not undefined behaviour.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -108,8 +108,8 @@ impl WaylandWindow {
         events
     }
 
-    /// Passes the drawn picture to the compositor. With swap interval 0, it waits only if the compositor still holds all of
-    /// the surface's buffers.
+    /// Passes the drawn picture to the compositor. With swap interval 0, it waits only if the compositor still holds
+    /// all of the surface's buffers.
     pub(crate) fn swap(&self) {
         self.egl.swap();
     }
