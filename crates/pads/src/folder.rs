@@ -231,7 +231,6 @@ impl Name {
         name
     }
 
-    /// The socket of a device.
     pub(crate) fn socket(device: u32) -> Name {
         let mut name = Name::sockets();
         name.push(EVENT);

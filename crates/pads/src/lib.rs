@@ -11,10 +11,10 @@
 //! once, at the start of the process. Without the variable, all calls are passed to the C library, as are calls for
 //! other paths and devices.
 //!
-//! Forked children, signal handlers and programs that start others may call all functions. Therefore, the library's
-//! only state is the folder's name, the effect numbers in use, and the addresses of the real functions. It has no lock,
-//! allocation, thread, output or panic. An open device is recognised by the address to which its socket is connected,
-//! even if the descriptor was duplicated, inherited or passed to another process.
+//! Forked children, signal handlers and programs that start other programs may call all functions. Therefore, the
+//! library's only state is the folder's name, the effect numbers in use, and the addresses of the real functions. It
+//! has no lock, allocation, thread, output or panic. An open device is recognised by the address to which its socket is
+//! connected, even if the descriptor was duplicated, inherited or passed to another process.
 //!
 //! `/dev/input/js*`, udev and `/sys` are not provided. SDL is configured to work without them
 //! (`SDL_JOYSTICK_DISABLE_UDEV`).

@@ -47,7 +47,6 @@ pub(crate) fn set_errno(error: c_int) {
     unsafe { *libc::__errno_location() = error };
 }
 
-/// Fails with this error.
 pub(crate) fn fail(error: c_int) -> c_int {
     set_errno(error);
     -1

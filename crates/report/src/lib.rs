@@ -72,7 +72,6 @@ pub struct Recorder {
     trace: Option<File<Trace>>,
     table: Option<Table>,
     totals: Totals,
-    /// The rendition of each subscriber.
     renditions: HashMap<SubscriberId, RenditionId>,
     /// Error messages of incomplete files.
     failed: Vec<String>,

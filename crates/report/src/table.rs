@@ -71,7 +71,6 @@ pub struct IdleText {
     pub now: &'static str,
 }
 
-/// The table.
 pub(super) struct Table {
     terminal: bool,
     idle_text: IdleText,
@@ -79,7 +78,6 @@ pub(super) struct Table {
     started: Option<Instant>,
     /// The connected subscribers, with or without frames.
     present: HashMap<SubscriberId, (Role, String)>,
-    /// The rendition of each connected subscriber.
     renditions: HashMap<SubscriberId, RenditionId>,
     /// Whether there has been any subscriber.
     had_subscribers: bool,
@@ -257,7 +255,6 @@ impl Table {
         }
     }
 
-    /// Assigns a rendition to a subscriber.
     pub(super) fn assign_rendition(&mut self, id: SubscriberId, rendition: RenditionId) {
         if self.present.contains_key(&id) {
             self.renditions.insert(id, rendition);
@@ -280,7 +277,6 @@ impl Table {
         }
     }
 
-    /// Records that a subscriber has left.
     pub(super) fn left(&mut self, id: SubscriberId) {
         self.renditions.remove(&id);
         self.present.remove(&id);
@@ -415,7 +411,6 @@ impl Table {
         }
     }
 
-    /// All rows of one subscriber.
     fn subscriber_rows(
         &mut self,
         text: &mut String,

@@ -1,7 +1,7 @@
 //! The scene, rendered in the host's own process and submitted without capture, like an application that calls OpenUVR
 //! itself.
 //!
-//! A picture is drawn on the window, read back from OpenGL and submitted. Only then is it swapped, so that the host's
+//! A picture is drawn in the window, read back from OpenGL and submitted. Only then is it swapped, so that the host's
 //! own display also shows it. With a GPU, the read-back would be an additional copy. Here, the renderer draws in
 //! memory, and the read-back is the only copy.
 

@@ -1,7 +1,7 @@
 //! A link emulator as a bridge between two network interfaces. It forwards every frame in both directions, whatever its
 //! EtherType. The link model delays or drops frames.
 //!
-//! It needs its own network namespace, which contains one end of each of two cables. These ends must have no addresses.
+//! It needs its own network namespace, into which two cables lead. Their ends in this namespace must have no addresses.
 //! One thread handles both directions and records its own lateness. Frames are forwarded as on a cable: this module
 //! does the work that the sender left to the network card (see `offload`), and GRO is switched off while the bridge
 //! runs.
@@ -137,13 +137,13 @@ impl Bridge {
         })
     }
 
-    /// Replaces the link by this medium. The client becomes the medium's first station. Call this method before
+    /// Replaces the link with this medium. The client becomes the medium's first station. Call this method before
     /// [`Bridge::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
     }
 
-    /// Gives the bottleneck's queue of both directions this discipline. The discipline marks only ECN-capable frames,
+    /// Sets the queue discipline of the bottleneck in both directions. The discipline marks only ECN-capable frames,
     /// which have an IP header. With a shared medium, the discipline has no effect. Call this method before
     /// [`Bridge::run`].
     pub fn set_discipline(&mut self, discipline: Discipline) {

@@ -273,20 +273,20 @@ impl Hop {
         self.meter.clone()
     }
 
-    /// Replaces the clients' links by this medium. The clients become the medium's stations. Call this method before
+    /// Replaces the clients' links with this medium. The clients become the medium's stations. Call this method before
     /// [`Hop::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
     }
 
-    /// Gives the bottleneck's queue of both directions of each client's link this discipline. The relay passes on the
+    /// Sets the queue discipline of the bottleneck in both directions of each client's link. The relay passes on the
     /// ECN field of each datagram, with the discipline's marks. With a shared medium, the discipline has no effect, and
     /// datagrams leave as Not-ECT. Call this method before [`Hop::run`].
     pub fn set_discipline(&mut self, discipline: Discipline) {
         self.discipline = discipline;
     }
 
-    /// Shows the relayed datagrams to this observer. Call this method before [`Hop::run`].
+    /// Passes the relayed datagrams to this observer. Call this method before [`Hop::run`].
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.observer = Some(observer);
     }

@@ -211,8 +211,8 @@ impl Host {
         Host::start_at(options, None, false)
     }
 
-    /// A command that starts a host like that of [`start`](Self::start), on a free port. Creates the host's directory,
-    /// but starts nothing.
+    /// A command that starts the same host as [`start`](Self::start), on a free port. Creates the host's directory, but
+    /// starts nothing.
     pub fn command(options: &Options<'_>) -> Result<Command> {
         let at = (Ipv4Addr::LOCALHOST, free_port()?).into();
         let dir = new_directory(options.dir, "host")?;
@@ -380,7 +380,6 @@ impl Pair {
     }
 }
 
-/// The C API's library.
 const API_LIBRARY: &str = "libopenuvr.so";
 
 /// The library that provides pads to a program.

@@ -4,8 +4,8 @@ use std::io;
 
 use openuvr_proto::units::Size;
 
-/// Time for a server to report its display number, in seconds (guess: half a second on an idle machine, more than
-/// ten with a load of six per core).
+/// Time for a server to report its display number, in seconds (guess: a start takes half a second on an idle machine,
+/// and more than ten seconds at a load of six per core).
 pub(crate) const START_SECONDS: i64 = 30;
 
 /// Why a server did not start.

@@ -22,7 +22,7 @@ use crate::fixture::{admit_user, has_program};
 /// User id and group id without privileges: the kernel's overflow id, which is the same on every Linux.
 const UNPRIVILEGED: u32 = 65_534;
 
-/// Time for sway to start, in seconds (guess: a fifth of a second on an idle machine).
+/// Time for sway to start, in seconds (guess: a start takes a fifth of a second on an idle machine).
 const START_SECONDS: i64 = 20;
 
 /// A running sway with one output. Dropping this value kills sway and removes its runtime folder.

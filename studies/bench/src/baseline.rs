@@ -81,7 +81,6 @@ impl ValueEnum for Baseline {
     }
 }
 
-/// The option that selects baselines.
 pub(crate) const OPTION: &str = "--baseline";
 
 /// The name of the option in clap.

@@ -121,7 +121,6 @@ impl Load {
         }
     }
 
-    /// The usage since `earlier`.
     pub(crate) fn since(&self, earlier: &Load) -> Used {
         let seconds = self.at.since(earlier.at).as_secs_f64().max(0.001);
         let cores = |ticks: u64| ticks as f64 / USER_HZ / seconds;

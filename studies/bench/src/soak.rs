@@ -238,7 +238,6 @@ impl Stage {
     }
 }
 
-/// A reading of a process's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct MemoryReading {
     /// Seconds since the first reading.

@@ -51,7 +51,7 @@ const TURN: Duration = Duration::from_millis(1);
 const BEHIND: u64 = 2000;
 
 /// Whether `host` is an address of this machine (in the network namespace of this process). Datagrams to such an
-/// address have the same address as their source.
+/// address also get it as their source address.
 #[must_use]
 pub fn own(host: IpAddr) -> bool {
     if host.is_unspecified() || host.is_multicast() {

@@ -65,7 +65,6 @@ pub(super) struct Settings {
     pub(super) csv: Option<String>,
 }
 
-/// An input event of the player.
 pub(super) enum InputEvent {
     Key { code: u32, pressed: bool },
     Button { pressed: bool },

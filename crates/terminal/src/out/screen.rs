@@ -52,7 +52,6 @@ const MAX_KEPT_MESSAGES: usize = 64;
 const MAX_UNFINISHED: usize = 4096;
 
 impl Screen {
-    /// Replaces the rows of the table.
     pub(super) fn set_table(&mut self, rows: Vec<String>) {
         self.table = rows;
     }

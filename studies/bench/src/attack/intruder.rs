@@ -82,7 +82,6 @@ pub(super) struct Attempt {
     pub(super) came: AttemptResult,
 }
 
-/// The kind of socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum SocketKind {
     /// A socket in the abstract namespace, which is visible in sandboxes with the host's network.
@@ -93,7 +92,6 @@ pub(super) enum SocketKind {
 
 pub(super) const SOCKET_KINDS: [SocketKind; 2] = [SocketKind::Abstract, SocketKind::Path];
 
-/// Result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum AttemptResult {
     /// There is no such socket.

@@ -7,7 +7,7 @@ use openuvr_proto::time::Instant;
 use super::core_use::hundredths;
 
 /// The share of complete frames that must remain during an attack, compared with the run without attack (a guess: on a
-/// machine that does other things, a second of 60 frames may lack three).
+/// machine with other load, three of 60 frames in a second may be missing).
 const LEFT: f64 = 0.95;
 
 /// Tolerated growth of the host's memory in bytes. Buffers that are filled for the first time cause such growth.

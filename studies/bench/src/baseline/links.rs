@@ -57,7 +57,7 @@ const DRAIN: f64 = 1.54;
 const MOST_WAITING: usize = 16 << 20;
 
 /// Unity's pacer: queues datagrams and sends a batch every [`BATCH_EVERY`]. The pacer delays datagrams by design, so
-/// figures that represent a program without WebRTC must be measured without it.
+/// figures that represent a program without WebRTC must be measured without this pacer.
 pub(super) struct Batches {
     link: Arc<dyn Link>,
     waiting: Arc<(Mutex<SendQueue>, Condvar)>,

@@ -220,7 +220,6 @@ const SAMPLE_HEADS: [&str; 7] = [
     "outcome",
 ];
 
-/// The content of the result file.
 #[derive(Serialize)]
 struct ResultFile<'a> {
     /// Name of the file that lists the frames seen.

@@ -36,7 +36,6 @@ const FEWEST_COMPARED: usize = 10;
 pub(super) const QUICK: &str = "a quick run";
 
 impl Verdict {
-    /// The verdict for an upper bound.
     pub(super) fn at_most(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
         Verdict {
             what,
@@ -48,7 +47,6 @@ impl Verdict {
         }
     }
 
-    /// The verdict for a lower bound.
     pub(super) fn at_least(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
         Verdict {
             at_least: true,

@@ -149,7 +149,6 @@ fn an_unknown_name_is_reported() {
     assert_eq!(out.status.code(), Some(2));
 }
 
-/// The path of Xvfb.
 fn xvfb() -> std::path::PathBuf {
     let out = Command::new("sh").args(["-c", "command -v Xvfb"]).output();
     let text = String::from_utf8(out.expect("a shell").stdout).expect("a path");

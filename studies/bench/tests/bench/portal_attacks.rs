@@ -3,7 +3,6 @@
 
 use super::openuvr_bench;
 
-/// The text of the row with this name.
 fn row<'a>(text: &'a str, name: &str) -> &'a str {
     let start = format!("| {name} |");
     let row = text.lines().find(|line| line.starts_with(&start));

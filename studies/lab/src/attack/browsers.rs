@@ -21,7 +21,6 @@ use rustls::{
 
 use super::Attack;
 
-/// Timeout of waiting for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of an answer, in bytes.

@@ -1,5 +1,4 @@
-//! Attacks by a device on the devices that the host serves: an admitted observer that requests probes endlessly, and a
-//! client that guesses PINs.
+//! Attacks by devices: an admitted observer that requests probes endlessly, and a client that guesses PINs.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

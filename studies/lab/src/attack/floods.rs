@@ -70,7 +70,7 @@ pub struct Replayed {
 
 impl Replayed {
     /// Replays the datagrams unchanged. With `altered`, flips one bit of each datagram, or replaces its whole payload
-    /// by random bytes.
+    /// with random bytes.
     #[must_use]
     pub fn new(forger: Forger, altered: bool, seed: u64) -> Replayed {
         Replayed {

@@ -69,7 +69,6 @@ pub const RTP_HEADER: usize = 12;
 /// The magic cookie of STUN (RFC 8489, section 5).
 const COOKIE: [u8; 4] = 0x2112_a442_u32.to_be_bytes();
 
-/// STUN's header.
 const STUN_HEADER: usize = 20;
 
 /// Length of a TURN channel header, which precedes relayed data: channel number and length (RFC 8656, section 12.4).

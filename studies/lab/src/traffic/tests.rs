@@ -88,7 +88,6 @@ struct Row {
     ms: f64,
 }
 
-/// Table 3.
 const TABLE_3: [Row; 9] = [
     row(true, "STUN", 122.0, 1287.42),
     row(true, "RTP audio", 83.0, 20.0),

@@ -57,7 +57,6 @@ const LARGEST: u32 = 1500;
 /// Length of the Ethernet header in bytes.
 const ETHERNET: usize = 14;
 
-/// A packet of a capture.
 #[derive(Debug, Clone, Copy)]
 struct CapturedPacket {
     at: Nanos,

@@ -1,8 +1,8 @@
 //! Durations of 802.11 frames in nanoseconds, for four profiles.
 //!
 //! Sources: IEEE Std 802.11-2020 (17.4.3 control frames, 9.3.1 their sizes; 21.3.4 preamble and 21.5 rates of 802.11ac)
-//! and 802.11ax-2021 (27.3.11 preamble, 27.5 rates). The profile `paper` has the constants that give exactly the
-//! benchmark of its study (374 µs for one packet).
+//! and 802.11ax-2021 (27.3.11 preamble, 27.5 rates). The constants of the profile `paper` reproduce the benchmark of
+//! its study exactly (374 µs for one packet).
 //!
 //! Two properties of 802.11ac are not modelled: with the short guard interval, a PPDU ends at a multiple of 4 µs; and a
 //! few combinations of MCS, streams and width do not exist (21.5).

@@ -31,7 +31,6 @@ struct Draft {
     rate: RateRule,
 }
 
-/// A word.
 struct Word {
     name: &'static str,
     value: &'static str,

@@ -130,7 +130,6 @@ const HEADS: [&str; 12] = [
     "link",
 ];
 
-/// The CSV row of a run.
 fn csv_row(run: &Run) -> Vec<String> {
     let s = &run.latency_ms;
     let number = |value: f64| format!("{value:.3}");

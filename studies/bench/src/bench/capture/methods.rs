@@ -99,7 +99,6 @@ static METHODS: [CaptureMethod; 12] = [
     },
 ];
 
-/// The method with this name.
 pub(super) fn named(name: &str) -> Result<&'static CaptureMethod, String> {
     let found = METHODS.iter().find(|way| way.name == name);
     let names = METHODS.iter().map(|way| way.name).collect::<Vec<_>>();

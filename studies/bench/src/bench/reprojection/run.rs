@@ -56,7 +56,6 @@ pub(super) struct RunSetup<'a> {
     pub(super) dir: &'a Path,
 }
 
-/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunResult {
     /// Angular error of each visible picture relative to the head, in degrees.

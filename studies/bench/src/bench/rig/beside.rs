@@ -19,7 +19,6 @@ use serde::Serialize;
 use super::moonlight::{MoonlightClient, SERVES};
 use super::{Rig, Stream, StreamSetup};
 
-/// The observers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::bench) struct Observers<'a> {
     /// The browser's program, or `None` for no observing browser.
@@ -33,7 +32,6 @@ pub(in crate::bench) struct Observers<'a> {
     pub(in crate::bench) stalled: bool,
 }
 
-/// Results of the observers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(in crate::bench) struct ObserverResults {
     /// Number of encoders that the host opened.

@@ -37,7 +37,6 @@ pub(in crate::bench) struct BrowserSetup<'a> {
     pub(in crate::bench) sound: Option<&'a str>,
 }
 
-/// Results of a browser's measurement.
 #[derive(Debug)]
 pub(in crate::bench) struct BrowserMeasurement {
     /// Start and end of the measurement, and the frames that the scene drew in between.

@@ -7,7 +7,6 @@ use openuvr_xserver::sway::Sway;
 use super::Rig;
 use crate::machine::{self, Used};
 
-/// The kind of the client's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bench) enum ClientWindow {
     /// An X11 window, through the compositor's Xwayland.
@@ -61,7 +60,7 @@ impl Rig<'_> {
         (display.to_owned(), vec!["--present".to_owned(), present])
     }
 
-    /// Corrections, to be added to the numbers of cores of processes and their descendants, by name. The cores of the
+    /// Corrections by name, which are added to the cores that processes and their descendants used. The cores of the
     /// rig's compositors are added to those of the displays. If the host has started the application and an X server,
     /// their cores are subtracted from those of the host, and counted as `scene` and `display A`.
     pub(super) fn further_cores(&self, host: Option<u32>, used: &Used) -> Vec<(&'static str, f64)> {

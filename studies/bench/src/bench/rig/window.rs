@@ -14,7 +14,6 @@ use super::fidelity::Pictures;
 use super::peer::without_record;
 use super::{Rig, Stream};
 
-/// The contents of a window.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum WindowContent {
     /// The page of a host that captures the scene.

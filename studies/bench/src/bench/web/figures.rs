@@ -65,7 +65,6 @@ pub(super) struct Browser {
     pub(super) input_ms: Option<Summary>,
     /// From the browser's creation of the event to its arrival at the page.
     pub(super) page_ms: Option<Summary>,
-    /// Lost presses.
     pub(super) presses_lost: usize,
     /// The latency of a click from the host's sink to the browser's sink; and this latency minus the latency from its
     /// flash to the hand-over.

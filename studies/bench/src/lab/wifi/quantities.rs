@@ -18,7 +18,6 @@ impl Quantity {
         (self.of)(summary)
     }
 
-    /// The quantity with this name.
     pub(super) fn named(name: &str) -> Option<&'static Quantity> {
         ALL.iter().find(|quantity| quantity.name == name)
     }

@@ -52,7 +52,6 @@ impl Bss {
             .collect()
     }
 
-    /// Sends a shared PPDU.
     pub(super) fn send_shared(&mut self, index: usize, start: Nanos, shared: &[(PpduLoad, u64)]) {
         let timing = &self.timing;
         let stations = shared.len();
