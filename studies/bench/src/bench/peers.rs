@@ -388,7 +388,7 @@ impl Bench<'_> {
             source: Source::Screen,
             cable: None,
             impaired: None,
-            // The scene draws slightly faster than this limit, but no frame is dropped, because the host admits 2 %
+            // The scene draws slightly faster than this limit, but no frame is dropped, because the host admits 5 %
             // more frames than the limit. The rate control divides the bitrate by the limit.
             fps: self.polled_fps(),
             bitrate: &self.args.options.bitrate,

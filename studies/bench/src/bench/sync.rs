@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 source: *source,
                 cable: None,
                 impaired: None,
-                // The host admits 2 % more frames per second than this limit. The rate control divides the bitrate by
+                // The host admits 5 % more frames per second than this limit. The rate control divides the bitrate by
                 // this limit.
                 fps: args.options.scene_fps.floor().max(1.0),
                 bitrate: &args.options.bitrate,
