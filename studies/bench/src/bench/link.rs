@@ -70,8 +70,8 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
-    /// The host's reaction to a loss; each case is measured with each value. With the value none, the host sends one key frame
-    /// per second
+    /// The host's reaction to a loss; each case is measured with each value. With the value none, the host sends one key
+    /// frame per second
     #[arg(
         long,
         value_delimiter = ',',
