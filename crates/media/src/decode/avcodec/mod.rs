@@ -278,7 +278,10 @@ impl Avcodec {
             let repeated = self.slice(bytes, &mut current, first_mb)?;
             // A chunk without macroblock numbers is a complete frame.
             let end = if chunk.mbs == 0 { u32::MAX } else { end };
-            self.changed.push(first_mb.saturating_add(repeated)..end);
+            let first_changed = first_mb.saturating_add(repeated);
+            if first_changed < end {
+                self.changed.push(first_changed..end);
+            }
             current.next_mb = first_mb + u32::from(chunk.mbs);
         } else if self.pskip.knows_picture() {
             self.skip_to(&mut current, end)?;
