@@ -317,8 +317,9 @@ impl Player {
                 let mut buffer = lock(&self.stream.buffer);
                 let ratio = buffer.ratio();
                 let next = in_own_memory(&buffer.next(now, device), &mut coded);
-                if matches!(next, PlayoutAction::Wait(_)) {
-                    // Set before unlocking, so that later payloads wake this thread.
+                if matches!(next, PlayoutAction::Wait(_)) && buffer.is_empty() {
+                    // Set before unlocking, so that later payloads wake this thread. If the buffer contains payloads,
+                    // this thread waits for room in the device, and a further payload changes nothing.
                     self.stream.waits.store(true, Ordering::Relaxed);
                 }
                 drop(buffer);

@@ -307,6 +307,12 @@ impl JitterBuffer {
         }
     }
 
+    /// Whether no payload, missing or received, waits to be played.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// The action at `now`. Call it with the current device state and perform each action until it returns
     /// [`PlayoutAction::Wait`].
     pub fn next(&mut self, now: Instant, device: Device) -> PlayoutAction<'_> {
@@ -345,7 +351,8 @@ impl JitterBuffer {
             }
             let full = 2 * self.block + nanos(self.frame.into());
             if dry_in >= full {
-                return self.wait_for(now, dry_in - full);
+                // The device's level changes once in a period, so shorter waits would find the same level several times.
+                return self.wait_for(now, (dry_in - full).max(self.block / 2));
             }
             if !std::mem::replace(&mut self.playing, true) {
                 self.error = real(excess);
