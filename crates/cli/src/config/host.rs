@@ -34,8 +34,8 @@ use tracing::Level;
 use super::kind::{
     LinkName, Realtime, Region, TableMode, WindowName, address, address_or, bitrate, choice, cores,
     count, encoder_options, encoders, flag, ice_servers, list, number, optional, path, pin,
-    public_addresses, region, size, sound, text, ticket_key, time, uuid, web_origins, web_proxies,
-    window,
+    public_addresses, region, seconds, size, sound, text, ticket_key, time, uuid, web_origins,
+    web_proxies, window,
 };
 use super::{
     ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, NO_WAYLAND_DISPLAY,
@@ -270,7 +270,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// By default, pairing opens only if no device is paired yet.
             pair: bool = "pair", flag(), Default::Is("false");
             /// Time for which pairing stays open.
-            pairing_timeout: Duration = "pairing-timeout", time(), Default::Is("2m");
+            pairing_timeout: Duration = "pairing-timeout", seconds(), Default::Is("2m");
             /// Policy for a second player.
             /// `refuse`: reject it. `observe`: admit it as an observer. `take-over`: if it requests a take-over, give it
             /// the player's role, and make the previous player an observer; otherwise, admit it as an observer.

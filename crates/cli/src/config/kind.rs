@@ -334,15 +334,27 @@ fn bits(rate: Bitrate) -> String {
 
 /// A time from 1 ms to 30 days, such as `500ms`, `90s`, `2m` or `1h`.
 pub(super) fn time() -> Kind<Duration> {
+    time_from("1ms", 0.001, "500ms, 90s")
+}
+
+/// A time from 1 s to 30 days, for a setting that is passed on in whole seconds.
+pub(super) fn seconds() -> Kind<Duration> {
+    time_from("1s", 1.0, "90s")
+}
+
+/// A time from `low` seconds, which is called `lowest`, to 30 days.
+fn time_from(lowest: &str, low: f64, examples: &str) -> Kind<Duration> {
     const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     Kind {
         placeholder: "TIME",
-        range: "1ms–720h".to_owned(),
-        allowed: "a time from 1ms to 720h with its unit, such as 500ms, 90s, 2m or 1h".to_owned(),
+        range: format!("{lowest}–720h"),
+        allowed: format!(
+            "a time from {lowest} to 720h with its unit, such as {examples}, 2m or 1h"
+        ),
         form: Form::Text,
-        parse: Box::new(|text| {
+        parse: Box::new(move |text| {
             let seconds = scaled(text, UNITS)?;
-            (0.001..=720.0 * 3600.0)
+            (low..=720.0 * 3600.0)
                 .contains(&seconds)
                 .then(|| Duration::from_secs_f64(seconds))
         }),

@@ -501,7 +501,12 @@ fn a_bad_value_is_refused_with_name_and_allowed_range() {
         (
             "pairing-timeout",
             "5",
-            "a time from 1ms to 720h with its unit, such as 500ms, 90s, 2m or 1h",
+            "a time from 1s to 720h with its unit, such as 90s, 2m or 1h",
+        ),
+        (
+            "pairing-timeout",
+            "999ms",
+            "a time from 1s to 720h with its unit, such as 90s, 2m or 1h",
         ),
         (
             "duration",
