@@ -166,8 +166,9 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// name. `libvpx-vp9`: VP9 on the CPU, only for browsers (`--web`); with `libvpx-vp9,x264`, all other
             /// clients get H.264. Video players receive H.264 only. `raw`: uncompressed pixels (1.8 Gbit/s for 1280x720
             /// at 60 frames/s). `null`: frames without pictures, to test a link. An unavailable encoder is an error. If
-            /// a hardware encoder of H.264 fails during the stream, x264 replaces it. With several encoders, such as
-            /// x264,jpeg, each client gets the first that it can decode; each encoder runs only while a client uses it.
+            /// a hardware encoder of H.264 fails during the stream, x264 replaces it, or openh264 if x264 can't be
+            /// opened. With several encoders, such as x264,jpeg, each client gets the first that it can decode; each
+            /// encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
             /// Option of the encoder's library; may be repeated.
             /// NAME is the option's name in that library. For x264: `preset`, `tune`, and every parameter in the full

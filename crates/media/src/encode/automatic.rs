@@ -38,6 +38,16 @@ pub fn software() -> &'static Backend {
     &BACKENDS[0]
 }
 
+/// The encoder that replaces a hardware encoder of H.264 that has failed: the first software encoder of H.264 that
+/// `opens`. If none does, [`software`], whose error then appears when it is opened.
+#[must_use]
+pub fn replacement(mut opens: impl FnMut(&'static Backend) -> bool) -> &'static Backend {
+    let mut all = BACKENDS
+        .iter()
+        .filter(|backend| backend.codec == Codec::H264 && !backend.hardware);
+    all.find(|&backend| opens(backend)).unwrap_or(software())
+}
+
 /// The automatic selection is the first H.264 encoder that encodes test pictures of [`SIZE`], in this order: hardware
 /// encoders, [`software`], other software encoders. Only H.264 is considered, because every client decodes it. If no
 /// encoder works, [`software`] is selected, and its error appears when it is opened.
@@ -137,6 +147,14 @@ mod tests {
             none.reason
         );
         assert_eq!(none.warning, None, "the error of x264 is reported");
+    }
+
+    #[test]
+    fn a_failed_device_gets_the_first_replacement_that_opens() {
+        let of = |missing: &[&str]| replacement(|backend| !missing.contains(&backend.name)).name;
+        assert_eq!(of(&[]), "x264");
+        assert_eq!(of(&["x264"]), "openh264");
+        assert_eq!(replacement(|_| false).name, "x264");
     }
 
     #[test]

@@ -286,22 +286,27 @@ impl Pipeline {
         }
     }
 
-    /// Replaces a failed encoder with the software encoder if the failed encoder uses hardware, has coded frames
-    /// before, and has the same codec. In this case, ends the frame and posts one warning. Returns whether the encoder
-    /// was replaced.
+    /// Replaces a failed encoder with the first software encoder that opens, if the failed encoder uses hardware, has
+    /// coded frames before, and has the same codec. In this case, ends the frame and posts one warning. Returns whether
+    /// the encoder was replaced.
     fn falls_back(&mut self, stage: Stage, why: &str) -> bool {
-        let (failed, instead) = (self.encoding.encoder, automatic::software());
+        let failed = self.encoding.encoder;
+        let same_codec = failed.codec == automatic::software().codec;
         // An error in an earlier stage, such as the conversion, does not come from the encoder.
         let encoded = matches!(stage, Stage::FirstSlice | Stage::Encoded);
-        let replaced =
-            failed.hardware && failed.codec == instead.codec && self.encoder_worked && encoded;
-        if !replaced {
+        if !(failed.hardware && same_codec && self.encoder_worked && encoded) {
             return false;
         }
         self.close();
         self.rendition.failed(clock::now(), stage);
-        self.encoding.encoder = instead;
         self.encoding.options = EncoderOptions::NONE;
+        let (size, target) = (self.size, self.rendition.target());
+        let mut tried = self.encoding.clone();
+        let instead = automatic::replacement(|backend| {
+            tried.encoder = backend;
+            open(&tried, size, target).is_ok()
+        });
+        self.encoding.encoder = instead;
         self.shared.notice(Notice::Warning(format!(
             "{} ({}): {why}; the encoder {} replaces it from the next frame on",
             self.id, failed.name, instead.name
