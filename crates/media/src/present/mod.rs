@@ -133,12 +133,18 @@ pub trait Canvas {
         Ok(())
     }
 
-    /// Displays the painted picture, like [`Presenter::present`]. Returns `false` if that failed,
-    /// so that the previous picture stays.
+    /// Displays the painted picture, like [`Presenter::present`]. Returns `false` if the display did not accept it, so
+    /// that the previous picture stays.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone, or has no memory for a picture of this size.
     fn show(&mut self, frame: FrameId, size: Size) -> Result<bool, PresentError>;
+
+    /// Whether the canvas still contains the picture that [`show`](Canvas::show) displayed last. Otherwise, the next
+    /// picture must be painted completely.
+    fn keeps_picture(&self) -> bool {
+        true
+    }
 }
 
 /// A surface with its input source, if it has one.

@@ -234,11 +234,18 @@ impl Screen {
                     other => other.map(|_| ()),
                 }
             }
-            (Decoded::OnCanvas(size), Some(canvas)) => {
-                canvas.show(header.frame, size).map(|shown| {
-                    self.shown = shown.then_some(header.frame);
-                })
-            }
+            (Decoded::OnCanvas(size), Some(canvas)) => match canvas.show(header.frame, size) {
+                Ok(true) => {
+                    self.shown = canvas.keeps_picture().then_some(header.frame);
+                    Ok(())
+                }
+                // The display hangs, and the next picture that it accepts replaces this one.
+                Ok(false) => {
+                    self.presentation.failure = Some((Stage::Submitted, DropCause::Superseded));
+                    return ShowOutcome::Ok;
+                }
+                Err(e) => Err(e),
+            },
             (Decoded::OnCanvas(_), None) => return ShowOutcome::Ok,
         };
         match presented {

@@ -223,6 +223,8 @@ struct RenderThread {
     /// buffer keeps the previous picture.
     size: Size,
     canvas: Vec<u8>,
+    /// Whether a picture has been submitted. Before that, `canvas` is empty.
+    submitted: bool,
 }
 
 impl StereoPresenter {
@@ -242,15 +244,15 @@ impl StereoPresenter {
         }
     }
 
-    /// Moves the surface to the render thread if stereo processing is required. Returns whether the surface was moved.
-    fn start_thread(&mut self) -> Result<bool, PresentError> {
+    /// Moves the surface to the render thread if stereo processing is required.
+    fn start_thread(&mut self) -> Result<(), PresentError> {
         let needed = self.reprojects || lock(&self.mailbox.pending).view != EyeView::Both;
         if self.viewpoint.views.is_none() || !needed || !matches!(self.output, Output::Direct(_)) {
-            return Ok(false);
+            return Ok(());
         }
         let Output::Direct(mut presenter) = std::mem::replace(&mut self.output, Output::Closed)
         else {
-            return Ok(false);
+            return Ok(());
         };
         let paints = presenter.canvas().is_some();
         let mailbox = Arc::clone(&self.mailbox);
@@ -261,7 +263,7 @@ impl StereoPresenter {
             };
         });
         let Some(on_event) = self.on_event.take() else {
-            return Ok(false);
+            return Ok(());
         };
         let renderer = render::Renderer::new(
             presenter,
@@ -280,8 +282,9 @@ impl StereoPresenter {
             paints,
             size: Size::default(),
             canvas: Vec::new(),
+            submitted: false,
         });
-        Ok(true)
+        Ok(())
     }
 
     /// Forwards a call to the surface's owner.
@@ -337,6 +340,7 @@ impl RenderThread {
             viewpoint,
         };
         self.mailbox.update(|pending| pending.frame = Some(fresh));
+        self.submitted = true;
         self.check_open()
     }
 }
@@ -468,9 +472,10 @@ impl Canvas for StereoPresenter {
             Output::Direct(presenter) => {
                 let canvas = presenter.canvas();
                 let shown = canvas.map_or(Ok(false), |canvas| canvas.show(frame, size))?;
-                // If the surface moves to the render thread, the next picture is painted on another canvas, which does
-                // not contain this picture.
-                Ok(shown && !self.start_thread()?)
+                if shown {
+                    self.start_thread()?;
+                }
+                Ok(shown)
             }
             Output::Threaded(thread) => {
                 if thread.sized(size).is_some() {
@@ -479,6 +484,16 @@ impl Canvas for StereoPresenter {
                 Ok(true)
             }
             Output::Closed => Ok(false),
+        }
+    }
+
+    /// After the surface has moved to the render thread, the next picture is painted on another canvas, which does not
+    /// contain the displayed picture.
+    fn keeps_picture(&self) -> bool {
+        match &self.output {
+            Output::Direct(_) => true,
+            Output::Threaded(thread) => thread.submitted,
+            Output::Closed => false,
         }
     }
 }

@@ -76,7 +76,25 @@ impl Decoder for DeviceDecoder {
     }
 }
 
-/// A surface's reaction to a picture in dma-bufs.
+/// A decoder that paints on the surface's canvas.
+struct CanvasDecoder;
+
+impl Decoder for CanvasDecoder {
+    fn feed(&mut self, _: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError> {
+        panic!("the surface has a canvas");
+    }
+
+    fn paint(
+        &mut self,
+        chunk: &Chunk<'_>,
+        _: Option<View>,
+        _: &mut dyn Canvas,
+    ) -> Result<Option<Decoded<'_>>, DecodeError> {
+        Ok(chunk.last.then_some(Decoded::OnCanvas(VISIBLE)))
+    }
+}
+
+/// A surface's reaction to a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Displays,
@@ -131,7 +149,7 @@ impl Canvas for Display {
     }
 
     fn show(&mut self, _: FrameId, _: Size) -> Result<bool, PresentError> {
-        panic!("nothing was painted");
+        Ok(self.0.lock().unwrap().answer == Answer::Displays)
     }
 }
 
@@ -253,6 +271,20 @@ fn an_outdated_picture_returns_to_the_decoder_unseen() {
     assert_eq!(rig.screen.presentation.failure, failure);
     assert!(rig.screen.presentation.decoded.is_some());
     assert_eq!((rig.displayed(), rig.in_use()), (None, 0));
+}
+
+#[test]
+fn a_picture_that_a_hung_display_skips_is_not_submitted() {
+    let mut rig = Rig::new(Answer::Refuses);
+    rig.screen.decoder = Some((ConfigEpoch(1), Box::new(CanvasDecoder)));
+    assert!(matches!(rig.frame(1, false), ShowOutcome::Ok));
+    let failure = Some((Stage::Submitted, DropCause::Superseded));
+    assert_eq!(rig.screen.presentation.failure, failure);
+    assert_eq!(rig.screen.presentation.submitted, None);
+    rig.state.lock().unwrap().answer = Answer::Displays;
+    assert!(matches!(rig.frame(2, false), ShowOutcome::Ok));
+    assert!(rig.screen.presentation.submitted.is_some());
+    assert_eq!(rig.screen.presentation.failure, None);
 }
 
 #[test]

@@ -118,7 +118,8 @@ impl Rig {
     }
 
     /// Submits a frame whose red value encodes the column in the eye's part. `drawn` is the angle in degrees by which
-    /// the head was turned left when the frame was drawn; `None` for a frame without views.
+    /// the head was turned left when the frame was drawn; `None` for a frame without views. Returns whether the canvas
+    /// contains the frame afterwards.
     fn frame(&mut self, size: Size, drawn: Option<f32>) -> Result<bool, PresentError> {
         self.frame += 1;
         let eye = if drawn.is_some() {
@@ -136,10 +137,9 @@ impl Rig {
         self.presenter
             .viewpoint(&drawn.map_or_else(Viewpoint::default, viewpoint));
         let frame = FrameId(self.frame);
-        self.presenter
-            .canvas()
-            .expect("as before")
-            .show(frame, size)
+        let canvas = self.presenter.canvas().expect("as before");
+        let shown = canvas.show(frame, size)?;
+        Ok(shown && canvas.keeps_picture())
     }
 
     /// Whether the rows of an incomplete picture reach the surface.
