@@ -355,7 +355,7 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
         match file.take(unix_time()) {
             Ok(Some(offered)) => {
                 door.admission.pairs(Instant::now(), from);
-                return entered(door, begun, &offered);
+                return entered(door, number, begun, &offered);
             }
             Ok(None) => {}
             Err(error) => {
@@ -373,7 +373,7 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
     refused(408, &"No PIN was entered at the host")
 }
 
-fn entered(door: &Door, begun: Begun, offered: &OfferedPin) -> Response {
+fn entered(door: &Door, number: u64, begun: Begun, offered: &OfferedPin) -> Response {
     let (Ok(secret), Ok(challenge)) = (random(), random()) else {
         return Response::refused(500, "The host's system provides no random numbers")
             .with("paired", 0);
@@ -381,8 +381,12 @@ fn entered(door: &Door, begun: Begun, offered: &OfferedPin) -> Response {
     let random = HostRandom { secret, challenge };
     let exchange = Exchange::start(&begun.salt, &offered.pin, begun.certificate, random);
     let name = offered.name.as_deref().map(printable);
-    door.desk
-        .entered(Instant::now(), exchange, (offered.id.clone(), name));
+    let offer = (offered.id.clone(), name);
+    if !door.desk.entered(Instant::now(), number, exchange, offer) {
+        let outcome = "pairing failed: another client has started to pair; start over in Moonlight";
+        finish(door, &offered.id, false, outcome);
+        return Response::refused(503, "Another client is pairing").with("paired", 0);
+    }
     let certificate = to_hex(door.identity.pem.as_bytes());
     Response::ok()
         .with("plaincert", certificate)

@@ -1,5 +1,5 @@
 //! The pairing that waits for its PIN or is being completed ([`Desk`]). One pairing runs at a time. A network whose
-//! pairings failed has to wait.
+//! pairings failed has to wait. A network that starts pairing again and again yields to networks that do so less often.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -71,8 +71,35 @@ struct State {
     /// The number of the newest pairing.
     newest: u64,
     running: Option<Running>,
-    /// The number of failures of each network, and the time of the last failure.
-    failures: HashMap<Network, (u32, Instant)>,
+    /// The failed pairings of each network.
+    failures: Counts,
+    /// The pairings that each network has started.
+    attempts: Counts,
+}
+
+/// The number of events of each network, and the time of the last event. [`PENALTY`] after the last event, the number
+/// counts as 0.
+#[derive(Default)]
+struct Counts(HashMap<Network, (u32, Instant)>);
+
+impl Counts {
+    fn of(&self, now: Instant, network: Network) -> u32 {
+        match self.0.get(&network) {
+            Some((count, last)) if now.saturating_duration_since(*last) < PENALTY => *count,
+            _ => 0,
+        }
+    }
+
+    fn add(&mut self, now: Instant, network: Network) {
+        let count = self.of(now, network).saturating_add(1);
+        if !self.0.contains_key(&network) && self.0.len() >= MAX_NETWORKS {
+            let oldest = self.0.iter().min_by_key(|(_, (_, last))| *last);
+            if let Some(oldest) = oldest.map(|(network, _)| *network) {
+                self.0.remove(&oldest);
+            }
+        }
+        self.0.insert(network, (count, now));
+    }
 }
 
 /// The running pairing, and the failures of each network.
@@ -81,23 +108,25 @@ pub(crate) struct Desk(Mutex<State>);
 
 impl Desk {
     /// Starts the pairing of a client and returns the pairing's number. A running pairing from the same address is replaced,
-    /// because its user has started over.
+    /// because its user has started over. A pairing that waits for its PIN is also replaced if its network has started
+    /// at least two more pairings than this client's network had. Otherwise, a stranger could keep all other clients
+    /// from pairing.
     pub(crate) fn start(&self, now: Instant, from: IpAddr) -> Result<u64, DeskError> {
         let mut state = lock(&self.0);
-        let blocked = state
-            .failures
-            .get(&Network::of(from))
-            .is_some_and(|(count, last)| {
-                *count >= FREE_FAILURES && now.saturating_duration_since(*last) < PENALTY
-            });
-        if blocked {
+        let network = Network::of(from);
+        if state.failures.of(now, network) >= FREE_FAILURES {
             return Err(DeskError::Blocked);
         }
+        let attempts = state.attempts.of(now, network);
         let other =
             (state.running.as_ref()).filter(|running| running.from != from && now < running.until);
-        if other.is_some() {
-            return Err(DeskError::Busy);
+        if let Some(other) = other {
+            let others = state.attempts.of(now, Network::of(other.from));
+            if other.exchange.is_some() || others <= attempts.saturating_add(1) {
+                return Err(DeskError::Busy);
+            }
         }
+        state.attempts.add(now, network);
         state.newest += 1;
         let number = state.newest;
         state.running = Some(Running {
@@ -131,18 +160,23 @@ impl Desk {
         lock(&self.0).running.take_if(waits);
     }
 
-    /// Called when the PIN has been entered.
+    /// Called when the PIN of the pairing with this number has been entered. Returns whether the pairing still waited.
     pub(crate) fn entered(
         &self,
         now: Instant,
+        number: u64,
         exchange: Exchange,
         offered: (String, Option<String>),
-    ) {
-        if let Some(running) = &mut lock(&self.0).running {
-            running.exchange = Some(exchange);
-            running.offered = Some(offered);
-            running.until = now + REST;
-        }
+    ) -> bool {
+        let mut state = lock(&self.0);
+        let running = state.running.as_mut();
+        let Some(running) = running.filter(|r| r.number == number && r.exchange.is_none()) else {
+            return false;
+        };
+        running.exchange = Some(exchange);
+        running.offered = Some(offered);
+        running.until = now + REST;
+        true
     }
 
     /// Performs a step of the pairing of the client at `from`; `None` if this client has no pairing whose PIN was
@@ -177,23 +211,13 @@ impl Desk {
             (None, _) => return false,
             (_, PairingEnd::GivenUp) => return true,
             (_, PairingEnd::Paired) => {
-                state.failures.remove(&Network::of(from));
+                state.failures.0.remove(&Network::of(from));
+                state.attempts.0.remove(&Network::of(from));
                 return true;
             }
             (_, PairingEnd::Failed) => {}
         }
-        let known = state.failures.contains_key(&Network::of(from));
-        if !known && state.failures.len() >= MAX_NETWORKS {
-            let oldest = state.failures.iter().min_by_key(|(_, (_, last))| *last);
-            if let Some(oldest) = oldest.map(|(network, _)| *network) {
-                state.failures.remove(&oldest);
-            }
-        }
-        let entry = state.failures.entry(Network::of(from)).or_insert((0, now));
-        if now.saturating_duration_since(entry.1) >= PENALTY {
-            entry.0 = 0;
-        }
-        *entry = (entry.0.saturating_add(1), now);
+        state.failures.add(now, Network::of(from));
         true
     }
 }
@@ -220,6 +244,21 @@ mod tests {
         assert!(!desk.waits(later, second));
         assert_eq!(desk.waiting(later), None);
         assert!(desk.start(later, address(2)).is_ok());
+    }
+
+    #[test]
+    fn a_client_that_occupies_the_desk_yields_to_others() {
+        let (desk, now) = (Desk::default(), Instant::now());
+        let (stranger, owner) = (address(1), address(2));
+        assert!(desk.start(now, stranger).is_ok());
+        assert_eq!(desk.start(now, owner), Err(DeskError::Busy));
+        // The stranger starts again as soon as its time is up.
+        let later = now + PIN_WAIT;
+        let second = desk.start(later, stranger).unwrap();
+        let owners = desk.start(later, owner).unwrap();
+        assert!(!desk.waits(later, second) && desk.waits(later, owners));
+        assert_eq!(desk.start(later, stranger), Err(DeskError::Busy));
+        assert_eq!(desk.waiting(later), Some(owner));
     }
 
     #[test]
@@ -275,6 +314,8 @@ mod tests {
             desk.start(now, from).unwrap();
             desk.end(now, from, PairingEnd::Failed);
         }
-        assert_eq!(lock(&desk.0).failures.len(), MAX_NETWORKS);
+        let state = lock(&desk.0);
+        assert_eq!(state.failures.0.len(), MAX_NETWORKS);
+        assert_eq!(state.attempts.0.len(), MAX_NETWORKS);
     }
 }
