@@ -28,6 +28,10 @@ pub(crate) struct Job {
     ended: Option<SystemTime>,
 }
 
+/// Identifies a job. The number comes first, so that older jobs are usually lower. The number alone does not suffice:
+/// Slurm reuses numbers when they reach `MaxJobId`, and after its state was lost.
+pub(super) type JobKey = (u32, SessionId);
+
 pub(super) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
@@ -71,6 +75,10 @@ fn job(line: &str) -> Option<Job> {
 }
 
 impl Job {
+    pub(super) fn key(&self) -> JobKey {
+        (self.number, self.session)
+    }
+
     /// Whether processes of the job may be running.
     pub(crate) fn is_active(&self) -> bool {
         matches!(
@@ -285,6 +293,15 @@ mod tests {
             read(&line).pop().unwrap().is_of_its_person()
         };
         assert_eq!(["ada", "eve", ""].map(of), [true, false, false]);
+    }
+
+    #[test]
+    fn a_reused_number_is_another_job() {
+        let line = |session| format!("7|ada|COMPLETED|edge1|None|1|2|ouvr-{session}|");
+        let [first, second] = [SessionId::random(), SessionId::random()];
+        let key = |session| read(&line(session))[0].key();
+        assert_eq!(key(first), key(first));
+        assert_ne!(key(first), key(second));
     }
 
     #[test]

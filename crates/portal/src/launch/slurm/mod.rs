@@ -25,7 +25,7 @@ use tokio::sync::Mutex;
 
 use self::commands::Commands;
 use self::comment::Comment;
-use self::jobs::Job;
+use self::jobs::{Job, JobKey};
 use self::logs::Logs;
 use super::poll::changes;
 use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
@@ -71,10 +71,10 @@ struct Shared {
     /// Locked from the check whether a job name exists until the job is submitted, because Slurm allows duplicate
     /// names.
     launching: Mutex<()>,
-    /// Exit codes of ended jobs by job number. The list of jobs does not contain exit codes.
-    codes: Mutex<BTreeMap<u32, Option<i32>>>,
-    /// Numbers of forgotten jobs. Slurm still lists ended jobs for some minutes (`MinJobAge`).
-    forgotten: Mutex<BTreeMap<u32, ()>>,
+    /// Exit codes of ended jobs. The list of jobs does not contain exit codes.
+    codes: Mutex<BTreeMap<JobKey, Option<i32>>>,
+    /// Forgotten jobs. Slurm still lists ended jobs for some minutes (`MinJobAge`).
+    forgotten: Mutex<BTreeMap<JobKey, ()>>,
 }
 
 impl Slurm {
@@ -131,7 +131,7 @@ impl Launcher for Slurm {
             }
             // The launcher itself remembers the forgotten jobs, because the comment of an ended job cannot be changed.
             self.shared
-                .remember(&self.shared.forgotten, job.number, ())
+                .remember(&self.shared.forgotten, job.key(), ())
                 .await;
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl Shared {
         let mut all = Vec::new();
         for job in self.jobs().await? {
             let code = match job.has_exit_code() {
-                true => self.exit_code(job.number).await?,
+                true => self.exit_code(&job).await?,
                 false => None,
             };
             let mut observed = job.observed(code);
@@ -217,7 +217,7 @@ impl Shared {
                 observed.phase = Phase::Starting;
             }
             let forgotten = job.comment.forgotten && observed.phase.is_final()
-                || self.forgotten.lock().await.contains_key(&job.number);
+                || self.forgotten.lock().await.contains_key(&job.key());
             all.push((observed, forgotten));
         }
         Ok(all)
@@ -239,22 +239,22 @@ impl Shared {
         self.commands.cancel(job.number).await
     }
 
-    async fn exit_code(&self, number: u32) -> Result<Option<i32>, LaunchError> {
-        if let Some(code) = self.codes.lock().await.get(&number) {
+    async fn exit_code(&self, job: &Job) -> Result<Option<i32>, LaunchError> {
+        if let Some(code) = self.codes.lock().await.get(&job.key()) {
             return Ok(*code);
         }
-        let code = jobs::exit_code(&self.commands.job(number).await?);
-        self.remember(&self.codes, number, code).await;
+        let code = jobs::exit_code(&self.commands.job(job.number).await?);
+        self.remember(&self.codes, job.key(), code).await;
         Ok(code)
     }
 
     /// Remembers a value for a job. Drops the value of the oldest job if there are too many.
-    async fn remember<T>(&self, of: &Mutex<BTreeMap<u32, T>>, number: u32, what: T) {
+    async fn remember<T>(&self, of: &Mutex<BTreeMap<JobKey, T>>, job: JobKey, what: T) {
         let mut kept = of.lock().await;
         if kept.len() >= MOST_JOBS {
             kept.pop_first();
         }
-        kept.insert(number, what);
+        kept.insert(job, what);
     }
 }
 
