@@ -31,6 +31,10 @@ use crate::tls::{TlsError, certified, shown_by};
 /// Delay after a failed order: Let's Encrypt allows five failed validations of a name per hour.
 const RETRY_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
+/// Delay after an order whose certificate is already due for renewal, because the machine's clock is wrong or the
+/// certificate is short-lived. Let's Encrypt issues a new certificate for the same names every 34 hours.
+const MIN_RENEWAL: Duration = Duration::from_secs(36 * 3600);
+
 /// Maximum wait until the clock is read again, because the machine's clock may be set during the wait.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
@@ -189,18 +193,34 @@ impl Acme {
                 continue;
             }
             let obtained = timeout(ORDER_TIMEOUT, self.obtain()).await;
-            match obtained.unwrap_or(Err(AcmeError::Late)) {
-                Ok(due) => {
-                    info!(names = ?self.section.names, "new certificate");
-                    self.due = due;
-                }
-                Err(why) => {
-                    let minutes = RETRY_INTERVAL.as_secs() / 60;
-                    warn!("cannot renew the certificate, next attempt in {minutes} min: {why}");
-                    self.due = SystemTime::now() + RETRY_INTERVAL;
-                }
-            }
             self.certificates.forget_answers();
+            let obtained = obtained.unwrap_or(Err(AcmeError::Late));
+            let pause = self.ordered(obtained, SystemTime::now());
+            // This wait does not depend on the clock, which may be set meanwhile.
+            sleep(pause).await;
+        }
+    }
+
+    /// Handles the result of an order. Returns the wait until the due time is considered again.
+    fn ordered(&mut self, obtained: Result<SystemTime, AcmeError>, now: SystemTime) -> Duration {
+        match obtained {
+            Ok(due) => {
+                info!(names = ?self.section.names, "new certificate");
+                self.due = due;
+                if due > now {
+                    return Duration::ZERO;
+                }
+                let hours = MIN_RENEWAL.as_secs() / 3600;
+                warn!(
+                    "the new certificate is already due for renewal, next order in {hours} h: check this machine's clock"
+                );
+                MIN_RENEWAL
+            }
+            Err(why) => {
+                let minutes = RETRY_INTERVAL.as_secs() / 60;
+                warn!("cannot renew the certificate, next attempt in {minutes} min: {why}");
+                RETRY_INTERVAL
+            }
         }
     }
 
@@ -369,6 +389,27 @@ mod tests {
         }
         let refused = section("names = [\"a\"]").check().unwrap_err().to_string();
         assert!(refused.contains("agree = true"), "{refused}");
+    }
+
+    #[test]
+    fn orders_are_spaced_even_if_the_clock_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let section = AcmeSection {
+            names: vec!["a".to_owned()],
+            contact: None,
+            agree: true,
+            directory: String::new(),
+            ca: None,
+        };
+        let mut acme = Acme::open(section, folder.path().to_owned()).unwrap();
+        let now = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+        // The clock may be set back after a failure, so the due time must not come from it.
+        assert_eq!(acme.ordered(Err(AcmeError::Late), now), RETRY_INTERVAL);
+        assert_eq!(acme.due, UNIX_EPOCH);
+        let later = now + Duration::from_secs(1);
+        assert_eq!(acme.ordered(Ok(later), now), Duration::ZERO);
+        assert_eq!(acme.due, later);
+        assert_eq!(acme.ordered(Ok(now), now), MIN_RENEWAL);
     }
 
     #[test]
