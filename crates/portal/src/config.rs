@@ -181,6 +181,22 @@ pub(crate) struct SlurmSection {
     pub(crate) logs: Option<PathBuf>,
 }
 
+impl SlurmSection {
+    /// The first configured `sbatch` option that replaces a job's name or comment, or makes the job an array.
+    fn unusable_option(&self) -> Option<&str> {
+        let of_applications = self.application_options.values().flatten();
+        let of_users = self.user_options.values().flatten();
+        let all = self.options.iter().chain(of_applications).chain(of_users);
+        let mut all = all.map(String::as_str);
+        all.find(|option| {
+            let name = option.split_once('=').map_or(*option, |(name, _)| name);
+            let is_long = ["--array", "--job-name", "--comment"].contains(&name);
+            // The value of a short option may follow without a blank.
+            is_long || option.starts_with("-a") || option.starts_with("-J")
+        })
+    }
+}
+
 impl Default for SlurmSection {
     fn default() -> SlurmSection {
         SlurmSection {
@@ -388,6 +404,12 @@ impl Config {
                  links that other accounts create in the log folder; remove one of them"
             );
         }
+        if let Some(option) = self.slurm.unusable_option() {
+            bail!(
+                "slurm: the portal would not find jobs with the sbatch option {option}, because it identifies a session \
+                 by the job's name, comment and number; remove the option"
+            );
+        }
         let cluster = self.kubernetes.as_ref();
         if cluster.is_some_and(|of| of.network == Network::Host && of.host_ports.is_some()) {
             bail!(
@@ -453,6 +475,18 @@ mod tests {
         check("slurm.as_user = true").unwrap();
         check("slurm.logs = '/logs'").unwrap();
         check("slurm = { as_user = true, logs = '/logs' }").unwrap_err();
+    }
+
+    #[test]
+    fn jobs_that_the_portal_cannot_find_are_refused() {
+        let check = |text: &str| toml::from_str::<Config>(text).unwrap().check();
+        check("slurm.options = ['--account=a', '--qos=b']").unwrap();
+        for option in ["--array=0-1", "-a0", "--job-name=x", "-Jx", "--comment=x"] {
+            for table in ["options", "application_options.game", "user_options.ada"] {
+                let wrong = check(&format!("slurm.{table} = ['{option}']")).unwrap_err();
+                assert!(wrong.to_string().contains(option), "{wrong}");
+            }
+        }
     }
 
     #[test]
