@@ -1,7 +1,7 @@
 //! A scripted source of input for tests and benchmarks. It is read line by line from a file or
 //! standard input.
 //!
-//! There is one command per line. Empty lines and lines that start with `#` are skipped:
+//! There is one command per line, which may be indented. Empty lines and lines that start with `#` are skipped:
 //!
 //! ```text
 //! key KEY_A down          # names of linux/input-event-codes.h; down, up, or nothing for both
@@ -170,7 +170,8 @@ impl Script {
             return Err(wrong(format!("the line is longer than {MAX_LINE} bytes")));
         }
         let line = str::from_utf8(&line).map_err(|_| wrong("the line is not UTF-8".to_owned()))?;
-        match parse(line.trim_end_matches(['\n', '\r'])).map_err(wrong)? {
+        let command = line.trim_start_matches([' ', '\t']);
+        match parse(command.trim_end_matches(['\n', '\r'])).map_err(wrong)? {
             Step::Events(events) => self.ready.extend(events),
             Step::Wait(span) => self.wait_until = Some(Instant::now() + span),
         }
@@ -405,6 +406,15 @@ mod tests {
             key(unknown, None, false),
         ];
         assert_eq!(events.expect("valid"), expected);
+    }
+
+    #[test]
+    fn an_indented_command_is_played() {
+        let events = play("  release\n\trel 1 2\n  # a comment\n  \n").expect("valid");
+        let moved = InputEvent::PointerRelative { dx: 1, dy: 2 };
+        assert_eq!(events, [InputEvent::ReleaseAll, moved]);
+        let error = play("release\n  jump").expect_err("no command").to_string();
+        assert!(error.starts_with("test:2: "), "{error}");
     }
 
     #[test]
