@@ -138,6 +138,28 @@ fn the_server_starts_on_demand_and_windows_are_placed() {
     assert_eq!((rig.display.windows())(), 0);
 }
 
+/// A toolkit makes a detached panel a window of its own in this way.
+#[test]
+fn a_window_that_leaves_its_parent_is_shown() {
+    let Some(mut rig) = rig() else { return };
+    let client = XClient::connect(&rig);
+    let main = client.window((0, 0), (100, 80), MAIN, false);
+    client.show(main);
+    rig.until(0, 0, MAIN);
+    let panel = client.conn.generate_id().unwrap();
+    let aux = CreateWindowAux::new().background_pixel(OTHER);
+    let (class, visual) = (WindowClass::INPUT_OUTPUT, x11rb::COPY_FROM_PARENT);
+    client
+        .conn
+        .create_window(0, panel, main, 0, 0, 100, 60, 0, class, visual, &aux)
+        .unwrap();
+    let root = client.root;
+    client.conn.reparent_window(panel, root, 0, 0).unwrap();
+    client.show(panel);
+    rig.until(320, 180, OTHER);
+    assert_eq!((rig.display.windows())(), 2);
+}
+
 #[test]
 fn only_programs_with_the_cookie_connect() {
     let Some(rig) = rig() else { return };

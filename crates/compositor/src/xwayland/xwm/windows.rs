@@ -149,16 +149,7 @@ impl Windows {
     fn handle(&mut self, event: &Event) -> Result<(), XwmError> {
         match event {
             Event::CreateNotify(e) if e.parent == self.root => {
-                if self.known.len() < MAX_WINDOWS && e.window != self.selection.window() {
-                    let known = KnownWindow {
-                        overrides: e.override_redirect,
-                        ..KnownWindow::default()
-                    };
-                    self.known.insert(e.window, known);
-                    let aux =
-                        ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
-                    self.conn.change_window_attributes(e.window, &aux)?;
-                }
+                self.appeared(e.window, e.override_redirect)?;
             }
             Event::MapRequest(e) => self.requested(e.window)?,
             Event::MapNotify(e) => {
@@ -189,6 +180,8 @@ impl Windows {
                 self.hide(e.window)?;
                 self.known.remove(&e.window);
             }
+            // Toolkits move a detached panel out of its former parent in this way.
+            Event::ReparentNotify(e) => self.appeared(e.window, e.override_redirect)?,
             Event::ClientMessage(e) => self.message(e)?,
             Event::PropertyNotify(e) if self.known.contains_key(&e.window) => {
                 self.property_changed(e.window, e.atom)?;
@@ -201,6 +194,21 @@ impl Windows {
                         outbox.send(report)
                     })?;
             }
+        }
+        Ok(())
+    }
+
+    /// Handles a new top-level window.
+    fn appeared(&mut self, window: WindowId, overrides: bool) -> Result<(), XwmError> {
+        let is_new = !self.known.contains_key(&window) && window != self.selection.window();
+        if is_new && self.known.len() < MAX_WINDOWS {
+            let known = KnownWindow {
+                overrides,
+                ..KnownWindow::default()
+            };
+            self.known.insert(window, known);
+            let aux = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+            self.conn.change_window_attributes(window, &aux)?;
         }
         Ok(())
     }
