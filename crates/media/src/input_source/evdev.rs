@@ -96,15 +96,23 @@ impl Evdev {
     /// number is the position in the list, from 0.
     ///
     /// # Errors
-    /// [`SourceError`] if a device can't be opened.
+    /// [`SourceError`] if a device can't be opened, or if two devices have the same number.
     pub fn open(list: &str) -> Result<Evdev, SourceError> {
         let source = Evdev::new()?;
+        let mut numbers = BTreeSet::new();
         for (place, item) in (0_u8..=u8::MAX).zip(list.split(',')) {
             let numbered = item.split_once('=').and_then(|(number, path)| {
                 let number = number.parse().ok()?;
                 Some((number, path))
             });
             let (number, path) = numbered.unwrap_or((place, item));
+            if !numbers.insert(number) {
+                return Err(SourceError(format!(
+                    "the input device {path:?} can't be used: an earlier device has its number {number}; write \
+                     another number before it, such as {}={path}",
+                    number.wrapping_add(1)
+                )));
+            }
             let refused = |cause| {
                 SourceError(format!(
                     "the input device {path:?} can't be opened: {cause}"
@@ -569,6 +577,20 @@ mod tests {
             .register(DeviceId(9), slave.into())
             .unwrap();
         master.into()
+    }
+
+    #[test]
+    fn two_devices_with_one_number_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        let path = pipe.display();
+        // The second device has the number of its place in the list.
+        for list in [format!("1={path},{path}"), format!("7={path},7={path}")] {
+            let words = Evdev::open(&list).unwrap_err().to_string();
+            assert!(words.contains("an earlier device"), "{words}");
+        }
+        assert!(Evdev::open(&format!("{path},7={path}")).is_ok());
     }
 
     #[test]
