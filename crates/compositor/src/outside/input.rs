@@ -1,20 +1,33 @@
 //! The player's input, which is passed to the compositor's thread.
 
+use std::sync::Arc;
+
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::units::Size;
 
-use super::{Command, Commands};
+use super::{COMMANDS, Command, Commands};
+
+/// The maximum number of input events that wait for the compositor. The rest of the queue is for other commands (guess:
+/// more than ever wait at once), so that keys are released even if too much input is waiting.
+const INPUTS: usize = COMMANDS - 64;
+
+const SLOW: &str = "the Wayland display does not take input fast enough";
 
 /// Injects input into a display; owned by the host's control thread. It does not wait for the compositor: an event is
-/// refused if the queue is full.
+/// refused if too many events are waiting.
 pub struct DisplayInput {
     commands: Commands,
+    /// Each waiting event holds a copy, so the number of copies shows how many events are waiting.
+    waiting: Arc<()>,
 }
 
 impl DisplayInput {
     pub(crate) fn new(commands: Commands) -> DisplayInput {
-        DisplayInput { commands }
+        DisplayInput {
+            commands,
+            waiting: Arc::default(),
+        }
     }
 
     fn send(&self, command: Command) -> Result<(), InputError> {
@@ -22,9 +35,7 @@ impl DisplayInput {
 
         self.commands.try_send(command).map_err(|why| {
             InputError(match why {
-                TrySendError::Full(_) => {
-                    "the Wayland display does not take input fast enough".to_owned()
-                }
+                TrySendError::Full(_) => SLOW.to_owned(),
                 TrySendError::Disconnected(_) => "the Wayland display has ended".to_owned(),
             })
         })
@@ -33,7 +44,11 @@ impl DisplayInput {
 
 impl InputSink for DisplayInput {
     fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
-        self.send(Command::Input(*event))
+        let releases = matches!(event, InputEvent::ReleaseAll);
+        if !releases && Arc::strong_count(&self.waiting) > INPUTS {
+            return Err(InputError(SLOW.to_owned()));
+        }
+        self.send(Command::Input(*event, self.waiting.clone()))
     }
 
     fn release_all(&mut self) -> Result<(), InputError> {
@@ -46,4 +61,29 @@ impl InputSink for DisplayInput {
 
     /// Does nothing, because the picture is always the whole display.
     fn set_viewport(&mut self, _: i32, _: i32, _: Size) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use smithay::reexports::calloop::channel::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_released_even_if_too_much_input_waits() {
+        let (commands, inbox) = sync_channel(COMMANDS);
+        let mut input = DisplayInput::new(commands);
+        let moved = InputEvent::PointerRelative { dx: 1, dy: 0 };
+        let mut taken = 0;
+        while input.apply(&moved).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, INPUTS);
+        assert!(input.release_all().is_ok());
+        assert!(input.apply(&InputEvent::ReleaseAll).is_ok());
+        // The compositor takes two of the events, so there is space for one.
+        assert!(inbox.try_recv().is_ok() && inbox.try_recv().is_ok());
+        assert!(input.apply(&moved).is_ok());
+        assert!(input.apply(&moved).is_err());
+    }
 }

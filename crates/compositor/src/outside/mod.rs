@@ -31,8 +31,8 @@ pub(crate) const COMMANDS: usize = 1024;
 
 /// A command to the compositor's thread.
 pub(crate) enum Command {
-    /// The player's input.
-    Input(InputEvent),
+    /// The player's input, and a mark that counts the event as waiting until it is dropped.
+    Input(InputEvent, Arc<()>),
     /// Release all keys and buttons.
     ReleaseAll,
     /// Whether held keys repeat.
