@@ -31,6 +31,17 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether the event releases a key or a button, or reports that the releases have been performed.
+    pub(super) fn is_release(&self) -> bool {
+        matches!(
+            self,
+            Command::Key(_, false)
+                | Command::Symbol(_, false)
+                | Command::Button(_, false)
+                | Command::Flush(_)
+        )
+    }
+
     /// Merges this command with `next` if both are motions. Returns the command to perform now, and the one after it.
     pub(super) fn merged(self, next: Option<Command>) -> (Command, Option<Command>) {
         match (self, next) {

@@ -42,6 +42,10 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// `openuvr-compositor`) has the same limit.
 const QUEUE: usize = 1024;
 
+/// The part of [`QUEUE`] that only releases of keys and buttons may use (guess: more than a user holds at once).
+/// Without it, keys would stay down if a slow portal had left the queue full of motion.
+const RESERVED: usize = 64;
+
 /// The request to the desktop.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -113,8 +117,11 @@ impl Connected {
     /// Queues an input event. Returns `false` if the session has ended, or if the queue is full because the portal
     /// hangs.
     pub(crate) fn send(&self, command: Command) -> bool {
-        let queue = self.commands.as_ref();
-        queue.is_some_and(|queue| queue.try_send(command).is_ok())
+        let Some(queue) = &self.commands else {
+            return false;
+        };
+        let has_space = command.is_release() || queue.capacity() > RESERVED;
+        has_space && queue.try_send(command).is_ok()
     }
 
     /// Waits, for at most a second, until the queued events have reached the portal.
@@ -246,6 +253,24 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_full_of_motion_still_takes_releases() {
+        let (commands, _queued) = queue::channel(QUEUE);
+        let connected = Connected {
+            commands: Some(commands),
+            owner: None,
+            thread: None,
+        };
+        let mut taken = 0;
+        while connected.send(Command::Move(1.0, 0.0)) {
+            taken += 1;
+        }
+        assert_eq!(taken, QUEUE - RESERVED);
+        assert!(!connected.send(Command::Key(30, true)));
+        assert!(connected.send(Command::Key(30, false)));
+        assert!(connected.send(Command::Button(0x110, false)));
+    }
 
     #[test]
     fn a_hanging_portal_does_not_hold_up_the_owner() {
