@@ -41,13 +41,13 @@ impl State {
     /// Handles a copy by an X11 application, which offers the data in these types. An empty list means that the
     /// application no longer offers it.
     pub(crate) fn x11_copied(&mut self, types: Vec<String>) {
-        self.copied_elsewhere.clear();
         if types.is_empty() {
             if self.is_copied_by_x11() {
                 clear_data_device_selection(&self.handle, &self.seat);
             }
             return;
         }
+        self.copied_elsewhere.clear();
         set_data_device_selection(&self.handle, &self.seat, types.clone(), Copied::ByX11);
         self.copied(types);
     }

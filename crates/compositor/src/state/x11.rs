@@ -142,6 +142,8 @@ impl State {
         drop(x11);
         self.windows.all.retain(|window| window.x11().is_none());
         self.windows.overrides.clear();
+        // Data that was copied in an X11 application is lost.
+        self.x11_copied(Vec::new());
         self.count_windows();
         self.arrange();
         self.await_x11();

@@ -8,11 +8,13 @@ use openuvr_media::clipboard::{Clipboard as _, ClipboardEvent, WatchMode};
 use openuvr_media::input_sink::InputSink as _;
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::units::Size;
+use wayland_client::protocol::wl_data_device_manager::WlDataDeviceManager;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
     AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, CreateGCAux,
-    CreateWindowAux, EventMask, GrabMode, PropMode, Window, WindowClass,
+    CreateWindowAux, EventMask, GrabMode, PropMode, SELECTION_NOTIFY_EVENT, SelectionNotifyEvent,
+    Window, WindowClass,
 };
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 use x11rb::wrapper::ConnectionExt as _;
@@ -235,6 +237,56 @@ fn a_crashed_server_is_replaced_and_wayland_applications_stay() {
     client.show(window);
     rig.until(320, 180, MAIN);
     assert_ne!(rig.display.x11().unwrap().process(), Some(process));
+}
+
+#[test]
+fn data_that_a_crashed_server_had_is_not_offered() {
+    let Some(rig) = rig() else { return };
+    let mut wayland = rig.client();
+    wayland.coloured(None, OTHER);
+    let qh = wayland.qh();
+    let manager: WlDataDeviceManager = wayland.globals.bind(&qh, 3..=3, ()).unwrap();
+    manager.get_data_device(&wayland.seat, &qh, ());
+    wayland.sync();
+    let client = XClient::connect(&rig);
+    let owner = client.window((0, 0), (10, 10), MAIN, false);
+    let atom = |name: &str| {
+        let atom = client.conn.intern_atom(false, name.as_bytes()).unwrap();
+        atom.reply().unwrap().atom
+    };
+    let (clipboard, text) = (atom("CLIPBOARD"), atom("UTF8_STRING"));
+    let now = x11rb::CURRENT_TIME;
+    client
+        .conn
+        .set_selection_owner(owner, clipboard, now)
+        .unwrap();
+    client.conn.flush().unwrap();
+    let request = client.until("a request for the types", |event| match event {
+        Event::SelectionRequest(e) => Some(*e),
+        _ => None,
+    });
+    let (to, name) = (request.requestor, request.property);
+    client
+        .conn
+        .change_property32(PropMode::REPLACE, to, name, AtomEnum::ATOM, &[text])
+        .unwrap();
+    let answer = SelectionNotifyEvent {
+        response_type: SELECTION_NOTIFY_EVENT,
+        sequence: 0,
+        time: request.time,
+        requestor: to,
+        selection: clipboard,
+        target: request.target,
+        property: name,
+    };
+    client
+        .conn
+        .send_event(false, to, EventMask::NO_EVENT, answer)
+        .unwrap();
+    client.conn.flush().unwrap();
+    wayland.until("an offer", |events| events.offer.is_some());
+    kill_server(&rig);
+    wayland.until("no offer", |events| events.offer.is_none());
 }
 
 #[test]
