@@ -230,7 +230,7 @@ fn find_window(
             return Err(CaptureError(format!(
                 "{}: no window has {text:?} in its title or application; open windows: {}",
                 compositor.name,
-                compositor.state.windows.titles().join(", ")
+                compositor.state.windows.titles()
             )));
         }
         compositor.wait(&waker, Some(clock::now() + QUESTION_INTERVAL))?;

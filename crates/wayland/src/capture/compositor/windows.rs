@@ -46,10 +46,9 @@ impl Windows {
         window.map(|window| window.title.as_str())
     }
 
-    /// The titles of all windows.
-    pub(in crate::capture) fn titles(&self) -> Vec<&str> {
-        let titles = self.all.iter().map(|window| window.title.as_str());
-        titles.collect()
+    /// The titles of all windows, for a message.
+    pub(in crate::capture) fn titles(&self) -> String {
+        listed(self.all.iter().map(|window| window.title.as_str()))
     }
 
     fn add(&mut self, proxy: ExtForeignToplevelHandleV1) {
@@ -82,6 +81,12 @@ impl Windows {
     }
 }
 
+/// The titles in one line. They are quoted, because programs may choose titles with line breaks.
+fn listed<'a>(titles: impl Iterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = titles.map(|title| format!("{title:?}")).collect();
+    quoted.join(", ")
+}
+
 impl Dispatch<ExtForeignToplevelListV1, ()> for State {
     fn event(
         state: &mut State,
@@ -111,5 +116,18 @@ impl Dispatch<ExtForeignToplevelHandleV1, ()> for State {
         _: &QueueHandle<State>,
     ) {
         state.windows.handle(proxy, event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_listed_in_one_line() {
+        let titles = ["Editor", "a\nb, \"c\"\u{1b}[2J"];
+        let expected = r#""Editor", "a\nb, \"c\"\u{1b}[2J""#;
+        assert_eq!(listed(titles.into_iter()), expected);
+        assert_eq!(listed([].into_iter()), "");
     }
 }
