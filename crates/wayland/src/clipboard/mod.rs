@@ -88,6 +88,16 @@ impl WaylandClipboard {
         ClipboardError(format!("{}: the clipboard failed: {cause}", self.name))
     }
 
+    /// Sends the requests. If the compositor does not read at present, the remaining requests are sent later.
+    fn flush(&self) -> Result<(), ClipboardError> {
+        match self.conn.flush() {
+            Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {
+                Ok(())
+            }
+            flushed => flushed.map_err(|cause| self.broke(&cause)),
+        }
+    }
+
     /// Reacts to the compositor's events.
     fn handle(&mut self) -> Option<ClipboardEvent> {
         for (kind, file) in self.state.wanted.drain(..) {
@@ -129,10 +139,7 @@ impl WaylandClipboard {
     /// Waits for the compositor, for a pipe, for the waker, or for the deadline of a transfer. Returns whether the
     /// waker was raised.
     fn wait(&mut self) -> Result<bool, ClipboardError> {
-        match self.conn.flush() {
-            Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {}
-            flushed => flushed.map_err(|cause| self.broke(&cause))?,
-        }
+        self.flush()?;
         let Some(guard) = self.queue.prepare_read() else {
             return Ok(false);
         };
@@ -179,7 +186,7 @@ impl Clipboard for WaylandClipboard {
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
         self.state.offered = Some(text);
         self.control.offer(&self.queue.handle(), &TEXT);
-        self.conn.flush().map_err(|cause| self.broke(&cause))
+        self.flush()
     }
 
     fn next_event(&mut self) -> Result<ClipboardEvent, ClipboardError> {
