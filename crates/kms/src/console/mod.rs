@@ -73,7 +73,6 @@ impl Console {
             keyboard: sys::keyboard_mode(&tty).map_err(failed("is not a text console"))?,
             back,
         };
-        activate(&tty, number).map_err(failed("can't be brought to the foreground"))?;
         let (release, on_release) =
             UnixStream::pair().map_err(failed("can't report console switches"))?;
         let (acquire, on_acquire) =
@@ -87,20 +86,22 @@ impl Console {
             handle(RELEASE, on_release).map_err(failed("can't report console switches"))?,
             handle(ACQUIRE, on_acquire).map_err(failed("can't report console switches"))?,
         ];
-        let guard = guard.map(|command| Guard::start(command, &tty, &found));
-        let guard = guard.transpose();
-        let guard = guard.map_err(failed("can't be protected against a crash of the client"))?;
-        let console = Console {
+        let mut console = Console {
             tty,
             number,
             found,
-            guard,
+            guard: None,
             release,
             acquire,
             handlers,
         };
         // From here on, an error drops this value, which restores the console.
         let tty = &console.tty;
+        activate(tty, number).map_err(failed("can't be brought to the foreground"))?;
+        let guard = guard.map(|command| Guard::start(command, tty, &found));
+        let guard = guard.transpose();
+        console.guard =
+            guard.map_err(failed("can't be protected against a crash of the client"))?;
         sys::set_keyboard_mode(tty, NO_KEYS).map_err(failed("can't switch off its keyboard"))?;
         sys::set_display_mode(tty, GRAPHICS).map_err(failed("can't be used for graphics"))?;
         sys::announce(tty, RELEASE, ACQUIRE).map_err(failed("can't report console switches"))?;
