@@ -225,7 +225,14 @@ impl State {
         if (event.kind, event.code) == (EV_SYN, SYN_DROPPED) {
             // The kernel's buffer has overflowed, so releases may be lost.
             device.missed = true;
-            self.release_all();
+            match &mut device.pointer {
+                // The buffer of a fast mouse overflows within 20 ms. The keys of the keyboard stay down.
+                Some(pointer) if !device.is_keyboard => {
+                    let released = pointer.release().into_iter();
+                    self.ready.extend(released.map(SourceEvent::Input));
+                }
+                _ => self.release_all(),
+            }
             return;
         }
         let is_report = (event.kind, event.code) == (EV_SYN, 0);

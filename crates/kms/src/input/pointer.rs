@@ -3,6 +3,8 @@
 //! Limitations: motion is sent unaccelerated, one pixel for each step. A touch pad moves the pointer with one finger
 //! and has no gestures. On a touch screen, the first finger is the pointer with its left button.
 
+use std::collections::BTreeSet;
+
 use openuvr_media::input_event::Event;
 use openuvr_proto::input::event::{Button, EV_ABS, EV_KEY, EV_REL, InputEvent};
 
@@ -62,6 +64,8 @@ pub(super) struct Report {
 pub(super) struct Pointer {
     kind: Kind,
     report: Report,
+    /// The buttons that are down.
+    down: BTreeSet<u16>,
     wheel: (i32, i32),
     /// The newest position, in the device's units.
     axes: (i32, i32),
@@ -78,6 +82,7 @@ impl Pointer {
         Pointer {
             kind,
             report: Report::default(),
+            down: BTreeSet::new(),
             wheel: (0, 0),
             axes: (0, 0),
             axes_changed: false,
@@ -132,9 +137,30 @@ impl Pointer {
     }
 
     fn button(&mut self, button: Button, pressed: bool) {
+        match pressed {
+            true => self.down.insert(button.0),
+            false => self.down.remove(&button.0),
+        };
         self.report
             .events
             .push(InputEvent::Button { button, pressed });
+    }
+
+    /// Handles lost events: discards the incomplete report, and returns releases of all buttons that may be down.
+    pub(super) fn release(&mut self) -> Vec<InputEvent> {
+        let mut down = std::mem::take(&mut self.down);
+        // A release in the discarded report is not sent in any other way.
+        for event in std::mem::take(&mut self.report).events {
+            if let InputEvent::Button { button, .. } = event {
+                down.insert(button.0);
+            }
+        }
+        (self.wheel, self.axes_changed, self.finger) = ((0, 0), false, None);
+        let released = down.into_iter().map(|button| InputEvent::Button {
+            button: Button(button),
+            pressed: false,
+        });
+        released.collect()
     }
 
     /// Ends a report on a display of this size.
@@ -246,6 +272,34 @@ mod tests {
             ],
         );
         assert_eq!(got.events, [InputEvent::Wheel { dx: -60, dy: 30 }]);
+    }
+
+    #[test]
+    fn lost_events_release_the_buttons_that_may_be_down() {
+        let mut mouse = Pointer::new(Kind::Mouse { fine_wheel: false });
+        let down = [
+            (EV_KEY, 0x110, 1),
+            (EV_KEY, 0x111, 1),
+            (EV_KEY, 0x112, 1),
+            (EV_KEY, 0x112, 0),
+        ];
+        report(&mut mouse, &down);
+        // A report that is cut off by the loss.
+        for (kind, code, value) in [(EV_REL, REL_X, 9), (EV_KEY, 0x111, 0)] {
+            mouse.event(&Event {
+                time: Duration::ZERO,
+                kind,
+                code,
+                value,
+            });
+        }
+        let up = |code| InputEvent::Button {
+            button: Button(code),
+            pressed: false,
+        };
+        assert_eq!(mouse.release(), [up(0x110), up(0x111)]);
+        assert_eq!(mouse.release(), []);
+        assert_eq!(report(&mut mouse, &[]), Report::default());
     }
 
     #[test]
