@@ -64,6 +64,14 @@ impl Emulated {
         if let Some(medium) = medium {
             hop.share(medium);
         }
+        Emulated::spawn(hop, real_time)
+    }
+
+    /// Starts a relay that is ready to run.
+    ///
+    /// # Errors
+    /// Returns an error if the thread cannot be started.
+    pub fn spawn(hop: Hop, real_time: bool) -> Result<Emulated> {
         let (listens, meter, stopper) = (hop.local_addr()?, hop.meter(), hop.stopper());
         let gate = hop.gate();
         let scheduler = if real_time {

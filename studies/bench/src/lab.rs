@@ -219,7 +219,8 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             hop.share(medium);
         }
         if let Some(folder) = &args.capture {
-            let captures = LinkCaptures::create(folder, to)
+            let files = ["host.pcapng", "client.pcapng"];
+            let captures = LinkCaptures::create(folder, files, to, "openuvr lab hop --capture")
                 .with_context(|| format!("cannot capture into the folder {}", folder.display()))?;
             hop.observe(Box::new(captures));
         }

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use clap::builder::ArgPredicate;
 use openuvr_proto::units::Bitrate;
 use openuvr_sim::link::Impairment;
 use openuvr_terminal::usage::UsageError;
@@ -52,9 +53,12 @@ use super::verdict::Verdict;
 /// with a browser, a video player and a Moonlight client; and with a video player that has stopped reading. It also
 /// measures the host's cost per observer. For ffplay and GStreamer, measures the latency from drawn to visible. Needs
 /// Chromium and ffmpeg. If they are missing, the bench prints a message and measures nothing.
+///
+/// With --capture, measures only one run of a browser, and captures its packets for `openuvr lab traffic`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
-#[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
+#[command(mut_arg("repetitions", |arg| arg.default_value("3")
+    .default_value_if("capture", ArgPredicate::IsPresent, "1")))]
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -64,7 +68,8 @@ pub(crate) struct Args {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "browser,beside,players"
+        default_value = "browser,beside,players",
+        default_value_if("capture", ArgPredicate::IsPresent, "browser")
     )]
     parts: Vec<Section>,
     /// Codecs of the browser's stream
@@ -79,6 +84,11 @@ pub(crate) struct Args {
     /// Key presses in each run of the browser
     #[arg(long, default_value_t = 60)]
     presses: u32,
+    /// Capture the browser's packets at both ends of an emulated link, for `openuvr lab traffic`. The files
+    /// server.pcapng and client.pcapng are written to this folder. The link delays packets by 2 ms each way and loses
+    /// none. Only one run of the browser is measured
+    #[arg(long, value_name = "FOLDER")]
+    capture: Option<PathBuf>,
     /// Write web.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -101,6 +111,9 @@ const LINKS: [Link; 3] = [
     ("1 % lost", Some(0.01)),
     ("5 % lost", Some(0.05)),
 ];
+
+/// The link of `--capture`.
+const CAPTURED: Link = ("captured", Some(0.0));
 
 /// A link with this loss. Its delay is that of the case `loss` in `bench peers` and `bench link`; the loss of that case
 /// is 1 %.
@@ -143,6 +156,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bitrate.0 >= 100_000,
         UsageError::new("--bitrate must be at least 100K")
     );
+    let variants = Variant::all(&args.codec, &args.bitrate_mode, &args.rate_control);
+    check_capture(args, &variants, turns.repetitions)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let missing = players::missing();
     let program = match chromium::program() {
@@ -170,10 +185,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         stop: &stop,
     };
     let is_selected = |part| args.parts.contains(&part);
-    let variants = Variant::all(&args.codec, &args.bitrate_mode, &args.rate_control);
+    let links = match args.capture {
+        Some(_) => vec![CAPTURED],
+        None => LINKS.to_vec(),
+    };
     let cases = variants
         .iter()
-        .flat_map(|variant| LINKS.map(|link| (*variant, link)));
+        .flat_map(|variant| links.iter().map(move |link| (*variant, *link)));
     let mut cases: Vec<_> = cases.map(|case| (case, Vec::<Run>::new())).collect();
     let mut beside = observers::ways();
     for repetition in 1..=turns.repetitions {
@@ -227,6 +245,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Refuses options with which `--capture` would have to write more than one pair of files.
+fn check_capture(args: &Args, variants: &[Variant], repetitions: u32) -> Result<()> {
+    let is_one_run = args.parts == [Section::Browser] && variants.len() == 1 && repetitions == 1;
+    ensure!(
+        args.capture.is_none() || is_one_run,
+        UsageError::new(
+            "--capture records one run of a browser: use only --parts browser, --repetitions 1, and one value each of \
+             --codec, --bitrate-mode and --rate-control"
+        )
+    );
+    Ok(())
+}
+
 /// Shared state of all measurements.
 struct Bench<'a> {
     args: &'a Args,
@@ -265,6 +296,7 @@ impl Bench<'_> {
         let browsing = rig.browse(&BrowserSetup {
             browser: self.program,
             impaired: impaired.as_ref(),
+            capture: self.args.capture.as_deref(),
             fps: self.fps(),
             bitrate: &self.args.options.bitrate,
             options: &variant.options(),
@@ -285,5 +317,53 @@ impl Bench<'_> {
         });
         let lateness = lateness.transpose()?;
         Ok(Run { browsing, lateness })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        web: Args,
+    }
+
+    /// Parses the options, and checks those that `--capture` restricts.
+    fn checked(line: &str) -> Result<Args> {
+        let words = format!("web {line}");
+        let args = Program::try_parse_from(words.split_whitespace())?.web;
+        let variants = Variant::all(&args.codec, &args.bitrate_mode, &args.rate_control);
+        let turns = Turns::new(&args.options, 2.5)?;
+        check_capture(&args, &variants, turns.repetitions)?;
+        Ok(args)
+    }
+
+    #[test]
+    fn a_capture_is_of_one_run_of_a_browser() {
+        let usual = checked("").unwrap();
+        assert_eq!((usual.parts.len(), usual.capture), (3, None));
+        for line in [
+            "",
+            "--quick",
+            "--parts browser --codec vp9",
+            "--repetitions 1",
+        ] {
+            let args = checked(&format!("--capture ends {line}")).unwrap();
+            assert_eq!(args.parts, [Section::Browser], "{line}");
+        }
+        for line in [
+            "--parts players",
+            "--parts browser,beside",
+            "--repetitions 3",
+            "--codec h264,vp9",
+            "--rate-control reports,gcc",
+        ] {
+            let error = checked(&format!("--capture ends {line}")).unwrap_err();
+            assert!(error.to_string().contains("one run"), "{line}: {error}");
+        }
     }
 }

@@ -75,7 +75,7 @@ fn end(mut hop: (Running, SocketAddr, BufReader<ChildStdout>)) {
     hop.0.0.wait().expect("it ended");
 }
 
-fn traffic(folder: &TempDir, files: [&str; 2]) -> Value {
+pub(super) fn traffic(folder: &TempDir, files: [&str; 2]) -> Value {
     let out = folder.path().join("analysis");
     let done = openuvr_bench()
         .args(["lab", "traffic", "--out"])
@@ -88,7 +88,7 @@ fn traffic(folder: &TempDir, files: [&str; 2]) -> Value {
     read_json(folder, "analysis/traffic.json")
 }
 
-fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Value {
+pub(super) fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Value {
     let all = data["captures"][capture]["streams"]
         .as_array()
         .expect("a list");

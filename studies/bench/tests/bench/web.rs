@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::traffic::{stream, traffic};
 use super::{bench, count, has_xvfb, openuvr_bench, read_json};
 
 const SMALL: [&str; 7] = [
@@ -127,6 +128,30 @@ fn a_browser_is_measured_with_and_without_loss() {
         0,
         "not asked for"
     );
+}
+
+#[test]
+#[ignore = "plays in a browser for a minute: ./dev test-web"]
+fn a_browsers_captures_are_analysed() {
+    if !has_xvfb() || !has("chromium") || !has("ffmpeg") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ends = folder.path().join("ends");
+    bench(&[&SMALL[..], &["browser"]].concat(), "--capture", &ends);
+    let data = traffic(&folder, ["ends/server.pcapng", "ends/client.pcapng"]);
+    for capture in 0..2 {
+        let video = stream(&data, capture, "RTP video");
+        assert_eq!(video["way"], "down");
+        let complete = video["video"]["frames"]["complete"].as_u64();
+        assert!(complete > Some(30), "{video}");
+        stream(&data, capture, "DTLS");
+        stream(&data, capture, "STUN");
+    }
+    // The link's delay is 2 ms each way, and both captures have the same clock.
+    let joined = &data["joined"];
+    let delay = joined["down"]["delay_ns"]["min"].as_f64().expect("a delay");
+    assert!(delay > 1.5e6, "{joined}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Captures a hop's traffic at both ends of its link, on one clock. `openuvr lab traffic` can recover the link's delays
-//! and losses from the two captures.
+//! Captures a relay's traffic at both ends of its link, on one clock. `openuvr lab traffic` can recover the link's
+//! delays and losses from the two captures.
 //!
 //! The captured datagrams carry the addresses of client and target, as if there were no relay.
 
@@ -15,9 +15,6 @@ use openuvr_testbed::hop::{End, Observer};
 
 use super::write::CaptureWriter;
 
-/// The program named in the captures' headers.
-const APPLICATION: &str = "openuvr lab hop --capture";
-
 /// The two captures that are being written.
 #[derive(Debug)]
 pub struct LinkCaptures {
@@ -31,22 +28,28 @@ pub struct LinkCaptures {
 }
 
 impl LinkCaptures {
-    /// Creates host.pcapng and client.pcapng in a folder. Creates the folder if it does not exist. `target` is the
-    /// address to which the relay forwards.
+    /// Creates the captures in a folder: first the target's end, then the client's end. Creates the folder if it does
+    /// not exist. `target` is the address to which the relay forwards. The captures name `application` as the program
+    /// that wrote them.
     ///
     /// # Errors
     /// Returns an error if the files cannot be created.
-    pub fn create(folder: &Path, target: SocketAddr) -> io::Result<LinkCaptures> {
+    pub fn create(
+        folder: &Path,
+        [host, client]: [&str; 2],
+        target: SocketAddr,
+        application: &str,
+    ) -> io::Result<LinkCaptures> {
         std::fs::create_dir_all(folder)?;
         let create = |name: &str| {
             let file = BufWriter::new(File::create(folder.join(name))?);
-            CaptureWriter::new(file, APPLICATION)
+            CaptureWriter::new(file, application)
         };
         Ok(LinkCaptures {
             target,
             origin: 0,
-            host: create("host.pcapng")?,
-            client: create("client.pcapng")?,
+            host: create(host)?,
+            client: create(client)?,
             unwritten: 0,
         })
     }

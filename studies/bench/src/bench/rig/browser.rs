@@ -1,13 +1,16 @@
 //! Measures a browser that plays a host's capture of the rig's display. The figures come from the browser's page.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
+use openuvr_lab::capture::relayed::LinkCaptures;
 use openuvr_proto::time::Instant;
 use openuvr_sim::link::Impairment;
 use openuvr_testbed::chromium::{Browser, Page, PageObservations};
 use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::hop::{Config, Hop};
 use openuvr_testbed::journey::{self, Row};
 use openuvr_testbed::pair::{self, Host};
 use openuvr_testbed::reader::Sighting;
@@ -24,6 +27,8 @@ pub(in crate::bench) struct BrowserSetup<'a> {
     pub(in crate::bench) browser: &'a str,
     /// Impairments in each direction of an emulated link, or `None` for no emulated link.
     pub(in crate::bench) impaired: Option<&'a Impairment>,
+    /// The folder for captures at both ends of the emulated link, or `None` for no captures.
+    pub(in crate::bench) capture: Option<&'a Path>,
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
     /// Additional options of the host: encoder and rate control.
@@ -118,7 +123,7 @@ impl Rig<'_> {
             self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound, of.options)?;
         let url = pair::page_of(&mut host.child)?;
         let link = match of.impaired {
-            Some(impaired) => Some(media_link(&url, impaired)?),
+            Some(impaired) => Some(media_link(&url, impaired, of.capture)?),
             None => None,
         };
         let sound = of.sound.map(|server| (server, CLIENT_SINK));
@@ -176,6 +181,13 @@ impl Rig<'_> {
             .pictures
             .iter()
             .filter(|picture| drawn.contains(&picture.frame));
+        let report = link.map(Emulated::end).transpose()?;
+        let uncaptured = report.as_ref().map_or(0, |report| report.uncaptured);
+        ensure!(
+            uncaptured == 0,
+            "{uncaptured} packets could not be written to the captures: free space on the disk"
+        );
+        let late = report.and_then(|report| report.lateness.quantile(990));
         Ok(BrowserMeasurement {
             sightings: sightings.map(sighting).collect(),
             window: [from, to],
@@ -187,13 +199,7 @@ impl Rig<'_> {
             other_cores: used.other_cores,
             host_cores,
             browser_cores,
-            link_late_ms: match link {
-                Some(link) => {
-                    let late = link.end()?.lateness.quantile(990);
-                    late.map(|late| late.as_secs_f64() * 1e3)
-                }
-                None => None,
-            },
+            link_late_ms: late.map(|late| late.as_secs_f64() * 1e3),
         })
     }
 }
@@ -209,9 +215,70 @@ fn sighting(picture: &openuvr_testbed::chromium::ComposedPicture) -> Sighting {
 }
 
 /// An emulated link in front of the media port of the host. Only media traffic passes through it; the page is loaded
-/// directly.
-fn media_link(url: &str, impaired: &Impairment) -> Result<Emulated> {
+/// directly. With `capture`, the packets at both ends of the link are captured into this folder.
+fn media_link(url: &str, impaired: &Impairment, capture: Option<&Path>) -> Result<Emulated> {
     let address = url.trim_start_matches("https://").trim_end_matches('/');
-    let courses = [(); 2].map(|()| impaired.clone().into());
-    Emulated::start(courses, None, address.parse()?, SEED, true)
+    let to: SocketAddr = address.parse()?;
+    let mut hop = Hop::open(Config {
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        to,
+        up: impaired.clone().into(),
+        down: impaired.clone().into(),
+        seed: SEED,
+    })?;
+    if let Some(folder) = capture {
+        let files = ["server.pcapng", "client.pcapng"];
+        let captures = LinkCaptures::create(folder, files, to, "openuvr bench web --capture")
+            .with_context(|| format!("cannot capture into the folder {}", folder.display()))?;
+        hop.observe(Box::new(captures));
+    }
+    Emulated::spawn(hop, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::net::UdpSocket;
+    use std::ops::ControlFlow;
+
+    use openuvr_lab::capture;
+    use openuvr_lab::capture::datagram::Datagram;
+    use openuvr_testbed::pair::TemporaryDir;
+
+    use super::*;
+
+    #[test]
+    fn both_ends_of_a_captured_link_have_all_packets() {
+        let folder = TemporaryDir::new().unwrap();
+        let socket = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let wait = Some(Duration::from_secs(60));
+            socket.set_read_timeout(wait).unwrap();
+            socket
+        };
+        let (host, client) = (socket(), socket());
+        let url = format!("https://{}/", host.local_addr().unwrap());
+        let link = media_link(&url, &Impairment::default(), Some(folder.path())).unwrap();
+        let mut bytes = [0; 8];
+        client.send_to(b"up", link.listens).unwrap();
+        let (_, relay) = host.recv_from(&mut bytes).unwrap();
+        host.send_to(b"down", relay).unwrap();
+        assert_eq!(client.recv(&mut bytes).unwrap(), 4);
+        assert_eq!(link.end().unwrap().uncaptured, 0);
+        let target = host.local_addr().unwrap().to_string();
+        for name in ["server.pcapng", "client.pcapng"] {
+            let file = File::open(folder.path().join(name)).unwrap();
+            let mut found = Vec::new();
+            let read = capture::read(file, &mut |packet| {
+                let datagram = Datagram::of(&packet).unwrap();
+                let to_host = datagram.to.to_string() == target;
+                found.push((to_host, datagram.payload.to_vec()));
+                ControlFlow::Continue(())
+            });
+            let application = read.unwrap().application;
+            assert_eq!(application.as_deref(), Some("openuvr bench web --capture"));
+            let want = [(true, b"up".to_vec()), (false, b"down".to_vec())];
+            assert_eq!(found, want, "{name}");
+        }
+    }
 }
