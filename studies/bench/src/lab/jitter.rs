@@ -36,8 +36,8 @@ const INCOMPLETE: u8 = 1;
 /// four scheduling policies applies to every thread of the probe: OTHER, FIFO, RR, or DEADLINE. The pauses of six
 /// garbage collectors are matched to the samples.
 ///
-/// Without options, measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about half an
-/// hour. Each cell is stored when it ends. A later run with --only repeats some cells and keeps the others. A run with
+/// Without options, measures all 85 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about 40 minutes.
+/// Each cell is stored when it ends. A later run with --only repeats some cells and keeps the others. A run with
 /// --continue measures the missing cells, so that a study can be split into several runs (--duration). Cells with
 /// real-time policies monopolise the machine while they run.
 ///

@@ -142,8 +142,9 @@ impl fmt::Display for Cell {
 }
 
 /// All cells. There are ping-pong and paced cells for every runtime with every policy, and flood cells for every
-/// runtime under OTHER. Further ping-pong and flood cells compare the collectors: each collector with Pekko and the two
-/// policies of the slides (OTHER and RR). All other cells with a JVM use G1, the JVM's default.
+/// runtime under OTHER. Further cells compare the collectors under the two policies of the slides (OTHER and RR): with
+/// Pekko in ping-pong and flood, and with Java threads in ping-pong. All other cells with a JVM use G1, the JVM's
+/// default.
 pub(super) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     let cell = |runtime: Runtime, pattern, policy| Cell {
@@ -158,11 +159,15 @@ pub(super) fn all() -> Vec<Cell> {
         }
     }
     cells.extend(Runtime::ALL.map(|runtime| cell(runtime, Pattern::Flood, Policy::Other)));
-    for pattern in [Pattern::PingPong, Pattern::Flood] {
+    for (runtime, pattern) in [
+        (Runtime::Pekko, Pattern::PingPong),
+        (Runtime::Pekko, Pattern::Flood),
+        (Runtime::Java, Pattern::PingPong),
+    ] {
         for policy in [Policy::Other, Policy::Rr] {
             cells.extend(Collector::ALL.map(|collector| Cell {
                 collector: Some(collector),
-                ..cell(Runtime::Pekko, pattern, policy)
+                ..cell(runtime, pattern, policy)
             }));
         }
     }
@@ -183,6 +188,9 @@ impl Cell {
         } = *self;
         match (pattern, policy) {
             (Pattern::Flood, Policy::Other) => matches!(collector, None | Some(Collector::G1)),
+            (Pattern::PingPong, Policy::Other) if runtime == Runtime::Java => {
+                collector == Some(Collector::G1)
+            }
             (_, Policy::Other) => true,
             (Pattern::PingPong, Policy::Rr) if runtime == Runtime::Pekko => {
                 !matches!(collector, Some(Collector::Zgc | Collector::Shenandoah))
@@ -242,6 +250,21 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn java_threads_and_actors_run_with_each_collector() {
+        let names: Vec<String> = all().iter().map(Cell::to_string).collect();
+        for collector in Collector::ALL {
+            for cell in ["java/ping-pong", "pekko/ping-pong", "pekko/flood"] {
+                for policy in ["other", "rr"] {
+                    let wanted = format!("{cell}/{policy}/{}", collector.name());
+                    let count = names.iter().filter(|name| **name == wanted).count();
+                    assert_eq!(count, 1, "{wanted}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_quick_study_has_each_kind_and_the_slides() {
         let quick: Vec<Cell> = all().into_iter().filter(Cell::is_in_quick).collect();
