@@ -30,8 +30,8 @@ pub(crate) struct Args {
     /// Folder with result files; may be repeated
     #[arg(long, value_name = "FOLDER", default_value = "bench-data")]
     from: Vec<PathBuf>,
-    /// Run the benches and studies whose result in the first folder is missing or from a quick run (takes hours; with
-    /// --quick: minutes)
+    /// Run the benches and studies whose result in the first folder is missing, incomplete or from a quick run (takes
+    /// hours; with --quick: minutes)
     #[arg(long)]
     run: bool,
     /// With --run: run the short version of each bench and study; existing results are replaced
@@ -47,25 +47,63 @@ pub(crate) struct Args {
 
 /// A bench or study that `--run` runs.
 struct Measurement {
-    /// The name of the result file.
+    /// The path of the result file in the output folder.
     file: &'static str,
-    /// The command line. `{folder}` and `{file}` stand for the output, and `{captures}` for a folder inside the output
-    /// folder.
+    /// The command line. `{folder}` stands for the output folder, `{file}` for the result file, `{parent}` for the
+    /// folder of the result file, and `{captures}` for a folder inside the output folder.
     command: &'static str,
-    /// Additional arguments of the short version. Its result file is marked as that of a quick run.
-    quick: &'static str,
+    /// Additional arguments of the full version.
+    full: &'static str,
+    /// Additional arguments of the short version, whose result file is marked as that of a quick run. `None` if the
+    /// short versions of the other measurements suffice.
+    quick: Option<&'static str>,
 }
 
 const fn bench(file: &'static str, command: &'static str) -> Measurement {
     Measurement {
         file,
         command,
-        quick: "--quick",
+        full: "",
+        quick: Some("--quick"),
     }
 }
 
-/// The benches and studies, in the order in which they run.
-static MEASUREMENTS: [Measurement; 26] = [
+/// A measurement whose short version has these additional arguments.
+const fn shortened(file: &'static str, command: &'static str, quick: &'static str) -> Measurement {
+    Measurement {
+        file,
+        command,
+        full: "",
+        quick: Some(quick),
+    }
+}
+
+/// A run of `lab jitter`. The full version measures only the cells that are missing in the run's folder, and with one
+/// pair, a cell can take longer than the default of --limit.
+const fn jitter(
+    file: &'static str,
+    command: &'static str,
+    quick: Option<&'static str>,
+) -> Measurement {
+    Measurement {
+        file,
+        command,
+        full: "--continue --limit 1h",
+        quick,
+    }
+}
+
+/// All cells, with the slides' number of pairs.
+const ALL_CELLS: &str = "lab jitter --out {parent}";
+/// The cells of the slides' claim about parallelism, with one pair and with many.
+const WITH_1_PAIR: &str =
+    "lab jitter --only pthread/ping-pong/other,caf/ping-pong/other --pairs 1 --out {parent}";
+const WITH_64_PAIRS: &str =
+    "lab jitter --only pthread/ping-pong/other,caf/ping-pong/other --pairs 64 --out {parent}";
+
+/// The benches and studies, in the order in which they run. A result file of `lab jitter` counts as one run, and a
+/// verdict needs three.
+static MEASUREMENTS: [Measurement; 34] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
@@ -73,11 +111,11 @@ static MEASUREMENTS: [Measurement; 26] = [
     bench("slices.json", "bench slices --out {folder}"),
     bench("peers.json", "bench peers --out {folder}"),
     bench("scheduling.json", "bench scheduling --out {folder}"),
-    Measurement {
-        file: "encoder.json",
-        command: "bench encoder x264 --out {folder}",
-        quick: "--frames 60",
-    },
+    shortened(
+        "encoder.json",
+        "bench encoder x264 --out {folder}",
+        "--frames 60",
+    ),
     bench("link.json", "bench link --json {file}"),
     bench("sound.json", "bench sound --out {folder}"),
     bench("web.json", "bench web --out {folder}"),
@@ -85,57 +123,73 @@ static MEASUREMENTS: [Measurement; 26] = [
     bench("sensor.json", "bench sensor --out {folder}"),
     bench("quality.json", "bench quality --json {file}"),
     bench("sessions.json", "bench sessions --out {folder}"),
-    Measurement {
-        file: "foveation.json",
-        command: "bench foveation --out {folder}",
-        quick: "--frames 10",
-    },
-    Measurement {
-        file: "prediction.json",
-        command: "bench prediction --out {folder}",
-        quick: "--duration 20s",
-    },
-    Measurement {
-        file: "reprojection.json",
-        command: "bench reprojection --out {folder}",
-        quick: "--round-trips 0,50 --duration 1s",
-    },
-    Measurement {
-        file: "wifi.json",
-        command: "lab wifi --paper --out {folder}",
-        quick: "--runs 2 --duration 1s",
-    },
-    Measurement {
-        file: "wifi-topology.json",
-        command: "lab wifi --topology --out {folder}",
-        quick: "--runs 2 --duration 1s",
-    },
-    Measurement {
-        file: "captures/truth.json",
-        command: "lab traffic --generate --out {captures}",
-        quick: "--duration 5s",
-    },
-    Measurement {
-        file: "traffic.json",
-        command: "lab traffic {captures}/server.pcapng {captures}/client.pcapng --sent-fps 90 \
-                  --out {folder}",
-        quick: "",
-    },
-    bench("jitter.json", "lab jitter --out {folder}"),
+    shortened(
+        "foveation.json",
+        "bench foveation --out {folder}",
+        "--frames 10",
+    ),
+    shortened(
+        "prediction.json",
+        "bench prediction --out {folder}",
+        "--duration 20s",
+    ),
+    shortened(
+        "reprojection.json",
+        "bench reprojection --out {folder}",
+        "--round-trips 0,50 --duration 1s",
+    ),
+    shortened(
+        "wifi.json",
+        "lab wifi --paper --out {folder}",
+        "--runs 2 --duration 1s",
+    ),
+    shortened(
+        "wifi-topology.json",
+        "lab wifi --topology --out {folder}",
+        "--runs 2 --duration 1s",
+    ),
+    shortened(
+        "captures/truth.json",
+        "lab traffic --generate --out {captures}",
+        "--duration 5s",
+    ),
+    shortened(
+        "traffic.json",
+        "lab traffic {captures}/server.pcapng {captures}/client.pcapng --sent-fps 90 \
+         --out {folder}",
+        "",
+    ),
+    jitter("jitter-1/jitter.json", ALL_CELLS, Some("--quick")),
+    jitter("jitter-2/jitter.json", ALL_CELLS, None),
+    jitter("jitter-3/jitter.json", ALL_CELLS, None),
+    jitter(
+        "jitter-1-with-1-pair/jitter.json",
+        WITH_1_PAIR,
+        Some("--quick"),
+    ),
+    jitter(
+        "jitter-1-with-64-pairs/jitter.json",
+        WITH_64_PAIRS,
+        Some("--quick"),
+    ),
+    jitter("jitter-2-with-1-pair/jitter.json", WITH_1_PAIR, None),
+    jitter("jitter-2-with-64-pairs/jitter.json", WITH_64_PAIRS, None),
+    jitter("jitter-3-with-1-pair/jitter.json", WITH_1_PAIR, None),
+    jitter("jitter-3-with-64-pairs/jitter.json", WITH_64_PAIRS, None),
     bench(
         "link_aqm.json",
         "bench link --aqm droptail,pie,fq_codel,dualpi2 --json {file}",
     ),
-    Measurement {
-        file: "quality-feedback.json",
-        command: "bench quality --feedback --clip none --json {file}",
-        quick: "--repetitions 1 --duration 2s --size 640x360",
-    },
-    Measurement {
-        file: "quality-batches.json",
-        command: "bench quality --clip none --json {file} --batches",
-        quick: "20s --size 640x360",
-    },
+    shortened(
+        "quality-feedback.json",
+        "bench quality --feedback --clip none --json {file}",
+        "--repetitions 1 --duration 2s --size 640x360",
+    ),
+    shortened(
+        "quality-batches.json",
+        "bench quality --clip none --json {file} --batches",
+        "20s --size 640x360",
+    ),
 ];
 
 /// Exit code of a study in which a figure differs from the paper, or in which cells are missing. The results of such a
@@ -153,13 +207,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let stop = openuvr_terminal::signals::stop_on_signals()?;
         std::fs::create_dir_all(first)
             .with_context(|| format!("can't make the folder {}", first.display()))?;
-        for (number, measurement) in (1..).zip(&MEASUREMENTS) {
+        let all = Vec::from_iter(measurements(args.quick));
+        for (number, measurement) in (1..).zip(&all) {
             if !args.quick && measurement.has_full_run(first) {
                 continue;
             }
             println!(
                 "\n{number} of {}: openuvr {}",
-                MEASUREMENTS.len(),
+                all.len(),
                 measurement.name()
             );
             // If a measurement fails, continue with the others.
@@ -180,6 +235,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The measurements that have this version.
+fn measurements(quick: bool) -> impl Iterator<Item = &'static Measurement> {
+    MEASUREMENTS
+        .iter()
+        .filter(move |measurement| !quick || measurement.quick.is_some())
+}
+
 impl Measurement {
     /// The name of the bench or study, such as `bench latency`.
     fn name(&self) -> String {
@@ -189,27 +251,37 @@ impl Measurement {
 
     /// The words of the command line.
     fn words(&self, folder: &Path, quick: bool) -> Vec<String> {
-        let quick = if quick { self.quick } else { "" };
+        let more = match quick {
+            true => self.quick.unwrap_or_default(),
+            false => self.full,
+        };
         let words = self.command.split_whitespace();
-        let text = |path: PathBuf| path.display().to_string();
+        let text = |path: &Path| path.display().to_string();
+        let file = folder.join(self.file);
+        let parent = file.parent().unwrap_or(folder);
         words
-            .chain(quick.split_whitespace())
+            .chain(more.split_whitespace())
             .map(|word| {
-                word.replace("{folder}", &text(folder.to_owned()))
-                    .replace("{file}", &text(folder.join(self.file)))
-                    .replace("{captures}", &text(folder.join("captures")))
+                word.replace("{folder}", &text(folder))
+                    .replace("{file}", &text(&file))
+                    .replace("{parent}", &text(parent))
+                    .replace("{captures}", &text(&folder.join("captures")))
             })
             .collect()
     }
 
-    /// Whether there is a result file of a run that was not quick. Always false for the generated captures, whose file
-    /// contains no command line.
+    /// Whether there is a result file of a complete run that was not quick. Always false for the generated captures,
+    /// whose file contains no command line.
     fn has_full_run(&self, folder: &Path) -> bool {
         let text = std::fs::read_to_string(folder.join(self.file)).unwrap_or_default();
         let file = serde_json::from_str::<Value>(&text).unwrap_or_default();
         let command = file.get("command").and_then(Value::as_str);
-        let is_short = |command: &str| !self.quick.is_empty() && command.contains(self.quick);
-        command.is_some_and(|command| !is_short(command)) && !has_quick(&file)
+        let quick = self.quick.filter(|words| !words.is_empty());
+        let is_short = |command: &str| quick.is_some_and(|words| command.contains(words));
+        // `lab jitter` lists the cells that are missing.
+        let missing = file.get("incomplete").and_then(Value::as_array);
+        let is_complete = missing.is_none_or(Vec::is_empty);
+        command.is_some_and(|command| !is_short(command)) && is_complete && !has_quick(&file)
     }
 
     /// The process of the measurement.
@@ -300,6 +372,8 @@ fn reporter() -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use openuvr_testbed::pair::TemporaryDir;
     use serde_json::json;
 
@@ -361,11 +435,20 @@ mod tests {
         let marked = json!({"command": "openuvr bench encoder x264", "quick": true});
         assert!(!is_full("encoder.json", marked));
         assert!(!of("ablation.json").has_full_run(folder.path()), "absent");
+        let jitter = |missing: &[&str]| {
+            let command = "openuvr lab jitter --out f/jitter-2 --continue";
+            is_full(
+                "jitter-2/jitter.json",
+                json!({"command": command, "incomplete": missing}),
+            )
+        };
+        assert!(jitter(&[]));
+        assert!(!jitter(&["5 cells are not measured yet"]), "resumed");
     }
 
     #[test]
     fn each_short_version_marks_its_result_file() {
-        for measurement in &MEASUREMENTS {
+        for measurement in measurements(true) {
             let mark = |quick: bool| {
                 let process = measurement.process(Path::new("f"), quick).unwrap();
                 let mut set = process.get_envs();
@@ -386,6 +469,22 @@ mod tests {
             words("ablation.json", false),
             ["bench", "ablation", "--out", "a b"]
         );
+        assert_eq!(
+            words("jitter-2/jitter.json", false),
+            [
+                "lab",
+                "jitter",
+                "--out",
+                "a b/jitter-2",
+                "--continue",
+                "--limit",
+                "1h"
+            ]
+        );
+        assert_eq!(
+            words("jitter-1/jitter.json", true),
+            ["lab", "jitter", "--out", "a b/jitter-1", "--quick"]
+        );
         let captured = words("traffic.json", true);
         assert_eq!(captured[2], "a b/captures/server.pcapng");
         for measurement in &MEASUREMENTS {
@@ -396,15 +495,32 @@ mod tests {
 
     #[test]
     fn each_command_line_is_accepted() {
-        for (measurement, quick) in MEASUREMENTS
-            .iter()
-            .flat_map(|one| [(one, false), (one, true)])
-        {
-            let words = measurement.words(Path::new("f"), quick);
-            let words = std::iter::once("openuvr".to_owned()).chain(words);
-            let parsed = crate::command().try_get_matches_from(words);
-            assert!(parsed.is_ok(), "{}: {parsed:?}", measurement.file);
+        for quick in [false, true] {
+            for measurement in measurements(quick) {
+                let words = measurement.words(Path::new("f"), quick);
+                let words = std::iter::once("openuvr".to_owned()).chain(words);
+                let parsed = crate::command().try_get_matches_from(words);
+                assert!(parsed.is_ok(), "{}: {parsed:?}", measurement.file);
+            }
         }
+    }
+
+    #[test]
+    fn jitter_has_three_full_runs_and_one_short_run() {
+        let runs = |quick: bool, command: &str| {
+            let all = measurements(quick);
+            all.filter(|one| one.command == command).count()
+        };
+        for command in [ALL_CELLS, WITH_1_PAIR, WITH_64_PAIRS] {
+            let counts = (runs(false, command), runs(true, command));
+            assert_eq!(counts, (3, 1), "{command}");
+        }
+    }
+
+    #[test]
+    fn each_measurement_has_its_own_result_file() {
+        let files: BTreeSet<&str> = MEASUREMENTS.iter().map(|one| one.file).collect();
+        assert_eq!(files.len(), MEASUREMENTS.len());
     }
 
     #[test]
