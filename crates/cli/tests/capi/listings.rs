@@ -2,10 +2,12 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use openuvr_proto::units::Size;
 
 use crate::build::{command, program};
+use crate::support::stalls::measured_without_stalls;
 use crate::support::{
     Display, Folder, PIN, Program, ScreenCapture, Shot, client, eventually, port_of,
 };
@@ -14,6 +16,14 @@ pub(crate) const SIZE: Size = Size::new(640, 368);
 pub(crate) const GL: [&str; 3] = ["-lGL", "-lX11", "-lm"];
 const GROUND: [u8; 3] = [102, 51, 26];
 const HUB: [u8; 3] = [0, 51, 255];
+
+/// The number of pictures that the paper's program of Fig. 9 (a) streams.
+const PICTURES: u32 = 600;
+/// Maximum number of torn pictures: a sixth. While two compilers ran, 43 of 600 pictures were torn; CI is busier.
+const MAX_TORN: u32 = PICTURES / 6;
+/// If the machine stalls for longer than this, the paper's program may be interrupted for the duration of a copy of its
+/// buffer, and the test measures again. A copy takes a few milliseconds with a software renderer.
+const STALLED: Duration = Duration::from_millis(5);
 
 /// The host on its own display.
 pub(crate) struct Host {
@@ -121,14 +131,24 @@ fn start_paper(folder: &Folder, flags: &[&str]) -> Option<(Program, String, Stri
     Some((host, format!("127.0.0.1:{port}"), pin, display))
 }
 
-/// The program in the OpenUVR paper submits no pictures, so a thread of the library polls its pixel buffer. Each
-/// picture shows its number, so that the client can check order and content.
+/// The program in the OpenUVR paper submits no pictures, so a thread of the library polls its pixel buffer.
+///
+/// Pictures can be torn, because OpenGL does not report when the buffer holds a complete picture. The thread sends the
+/// buffer when two copies in a row are equal, or after eight copies (`crates/capi/src/buffer_poller.rs`). Two copies of
+/// an incomplete picture are equal if the program is interrupted between two rows for the duration of a copy, and all
+/// eight differ if copying is as slow as drawing. The encoder and other programs compete for the cores, so both occur
+/// on a busy machine.
 #[test]
 fn fig_9a_streams_600_pictures_as_printed() {
-    const PICTURES: u32 = 600;
+    measured_without_stalls(3, STALLED, stream_paper);
+}
+
+/// Streams the pictures of the paper's program. Each picture shows its number, so that the client can check order and
+/// content. Returns an error if too many pictures are torn.
+fn stream_paper() -> Result<(), String> {
     let folder = Folder::new();
     let Some((host, address, pin, _display)) = start_paper(&folder, &[]) else {
-        return;
+        return Ok(());
     };
     let mut mud = command(&program(&folder, "tests/paper_mud.c", &[]), &folder);
     mud.args([&address, &pin, &PICTURES.to_string(), &folder.join("mud")]);
@@ -147,11 +167,12 @@ fn fig_9a_streams_600_pictures_as_printed() {
     };
     assert_eq!(pictures, PICTURES);
     assert!(last >= PICTURES, "each picture has another number: {line}");
-    // A picture is torn if both copies are made while the program is interrupted between two rows. This is rare, but
-    // more frequent on a busy machine: 43 of 600 while two compilers ran.
-    assert!(torn <= PICTURES / 4, "{line}");
     host.line("the library polls its pixel buffer");
     stop_by_stdin(host);
+    match torn <= MAX_TORN {
+        true => Ok(()),
+        false => Err(format!("{line}; the limit is {MAX_TORN} torn pictures")),
+    }
 }
 
 /// If a program has no pixel buffer and submits no picture, host and client report the missing picture.
