@@ -220,13 +220,17 @@ impl Shared {
             return;
         };
         let its = channel.clone();
-        host.listen(codec, move |payload| {
+        let listens = host.listen(codec, move |payload| {
             let sound = HostMessage::Sound(payload.captured, payload.samples);
             // A payload is lost if the send buffer is full.
             its.offer(&sound, payload.bytes) != Err(SendError::Gone)
         });
         drop(host);
-        wait_for_close(channel);
+        // Without sound, the connection ends at once. Otherwise, the gateway would keep a listener for each client that
+        // has ever joined, because it removes listeners only when a payload arrives.
+        if listens {
+            wait_for_close(channel);
+        }
     }
 
     fn subscriber(&self, channel: &Arc<Channel>, request: SubscribeRequest) {

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 
 use openuvr_ipc::hello;
 use openuvr_proto::control::identity::{DeviceName, PublicKey};
@@ -17,7 +17,7 @@ use openuvr_proto::send::update::Update;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::host::{
-    Admission, AdmissionGrant, AdmitRefused, GatewayHost, HostRuntime, Notice, SoundCodec,
+    Admission, AdmissionGrant, AdmitRefused, GatewayHost, HostRuntime, Notice, Payload, SoundCodec,
     SubscribeError,
 };
 use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
@@ -279,6 +279,16 @@ fn an_application_that_ends_notifies_its_gateways() {
             newest: openuvr_proto::id::FrameId::NONE,
         },
     );
+}
+
+#[test]
+fn listeners_of_a_host_without_sound_are_dropped() {
+    let it = Outside::start("silent");
+    let (held, released) = sync_channel::<()>(1);
+    let listener = Box::new(move |_: &Payload<'_>| held.try_send(()).is_ok());
+    it.remote.listen(SoundCodec::Opus, listener);
+    let why = released.recv_timeout(TIMEOUT);
+    assert_eq!(why, Err(RecvTimeoutError::Disconnected));
 }
 
 #[test]
