@@ -67,6 +67,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, RetransmissionRequest};
 
 pub use self::admit::{Admission, AdmissionCallback, AdmissionGrant, AdmitRefused};
 use self::audio::AudioCommand;
+pub(crate) use self::audio::add_callback;
 pub use self::audio::{AudioSource, OpenCapture, Payload, SoundCodec};
 pub use self::clipboard::{CLIPBOARD_DIRECTIONS, SharedClipboard};
 use self::encodings::Assigned;

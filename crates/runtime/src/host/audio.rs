@@ -35,6 +35,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How often the links' loss estimates are read.
 const LOSS_EVERY: Duration = Duration::from_millis(250);
 
+/// Maximum number of listeners that are not sessions: twice the clients that gateways accept (32 browsers, 16 video
+/// players, Moonlight, recordings).
+const MAX_CALLBACKS: usize = 128;
+
 /// Opens a capture.
 pub type OpenCapture = Box<dyn FnMut() -> Result<Box<dyn AudioCapture>, AudioError> + Send>;
 
@@ -84,6 +88,15 @@ struct Listener {
     session: SessionId,
     path: PathId,
     sender: TimedSender,
+}
+
+/// Adds a listener that is not a session. A listener that has left is noticed only when a payload arrives, and none
+/// arrives while the capture fails. Beyond [`MAX_CALLBACKS`], the oldest listener is therefore dropped.
+pub(crate) fn add_callback<T>(callbacks: &mut Vec<T>, callback: T) {
+    if callbacks.len() >= MAX_CALLBACKS {
+        callbacks.remove(0);
+    }
+    callbacks.push(callback);
 }
 
 /// Whether a listener uses the codec.
@@ -156,7 +169,9 @@ impl Audio {
 
     fn command(&mut self, command: AudioCommand) {
         match command {
-            AudioCommand::Listen(codec, callback) => self.callbacks.push((codec, callback)),
+            AudioCommand::Listen(codec, callback) => {
+                add_callback(&mut self.callbacks, (codec, callback));
+            }
             AudioCommand::Add {
                 session,
                 path,
@@ -302,5 +317,13 @@ mod tests {
         assert_eq!(wanted(&callbacks), [false, true]);
         callbacks.push(callback(SoundCodec::Opus));
         assert_eq!(wanted(&callbacks), [true, true]);
+    }
+
+    #[test]
+    fn without_payloads_only_the_newest_listeners_are_kept() {
+        let mut callbacks = Vec::new();
+        (0..3 * MAX_CALLBACKS).for_each(|number| add_callback(&mut callbacks, number));
+        let kept: Vec<usize> = (2 * MAX_CALLBACKS..3 * MAX_CALLBACKS).collect();
+        assert_eq!(callbacks, kept);
     }
 }

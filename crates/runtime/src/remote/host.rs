@@ -23,7 +23,7 @@ use openuvr_proto::time::PeerInstant;
 use super::channel::{Channel, ReceiveError};
 use super::subscription::{ANSWER_TIMEOUT, Subscription};
 use crate::host::{
-    Admission, AdmissionCallback, AudioListener, GatewayHost, Payload, SubscribeError,
+    Admission, AdmissionCallback, AudioListener, GatewayHost, Payload, SubscribeError, add_callback,
 };
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
@@ -215,7 +215,7 @@ impl GatewayHost for RemoteHost {
             SoundCodec::Aac => &self.aac,
         };
         let mut listeners = lock(of_codec);
-        listeners.all.push(listener);
+        add_callback(&mut listeners.all, listener);
         if listeners.connected {
             return true;
         }
