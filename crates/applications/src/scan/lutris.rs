@@ -1,5 +1,5 @@
 //! Games of Lutris. Each has a YAML file named SLUG-TIME.yml. Only two lines at the outer level of these files matter:
-//! `name` and `game_slug`. Lutris writes them as plain scalars. The SLUG in the file's name equals `game_slug`.
+//! `name` and `game_slug`, which are plain or quoted scalars. The SLUG in the file's name equals `game_slug`.
 
 use super::{Places, files};
 use crate::{Application, read_text};
@@ -36,17 +36,65 @@ pub fn game(stem: &str, text: &str) -> Option<Application> {
 
 /// The value of a key at the outer level.
 fn scalar(text: &str, key: &str) -> Option<String> {
-    let value = text.lines().find_map(|line| {
-        let rest = line.strip_prefix(key)?;
-        rest.strip_prefix(':')
-    })?;
-    let value = value.trim();
-    let unquoted = ['"', '\''].iter().find_map(|quote| {
-        let inside = value.strip_prefix(*quote)?;
-        inside.strip_suffix(*quote)
-    });
-    let value = unquoted.unwrap_or(value);
-    (!value.is_empty()).then(|| value.replace("''", "'"))
+    let mut lines = text;
+    let value = loop {
+        match lines
+            .strip_prefix(key)
+            .and_then(|rest| rest.strip_prefix(':'))
+        {
+            Some(value) => break value.trim_start_matches(' '),
+            None => lines = lines.split_once('\n')?.1,
+        }
+    };
+    if let Some(rest) = value.strip_prefix('"') {
+        return double_quoted(rest).filter(|value| !value.is_empty());
+    }
+    let value = value.lines().next()?.trim();
+    let quoted = value
+        .strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''));
+    let value = quoted.map_or_else(|| value.to_owned(), |quoted| quoted.replace("''", "'"));
+    (!value.is_empty()).then_some(value)
+}
+
+/// The double-quoted value after its first quotation mark. Lutris writes its files with PyYAML, which escapes each
+/// character outside of ASCII and folds long values (YAML 1.2, sections 5.7 and 7.3.1).
+fn double_quoted(text: &str) -> Option<String> {
+    let mut value = String::new();
+    let mut characters = text.chars().peekable();
+    loop {
+        match characters.next()? {
+            '"' => return Some(value),
+            '\\' => {}
+            other => {
+                value.push(other);
+                continue;
+            }
+        }
+        let digits = match characters.next()? {
+            '\n' => {
+                while characters.next_if_eq(&' ').is_some() {}
+                continue;
+            }
+            // A line feed, a tabulator, and a space without a line break.
+            'n' | 't' | '_' => {
+                value.push(' ');
+                continue;
+            }
+            'x' => 2,
+            'u' => 4,
+            'U' => 8,
+            other => {
+                value.push(other);
+                continue;
+            }
+        };
+        let mut code: u32 = 0;
+        for _ in 0..digits {
+            code = code << 4 | characters.next()?.to_digit(16)?;
+        }
+        value.push(char::from_u32(code)?);
+    }
 }
 
 #[cfg(test)]
@@ -77,5 +125,26 @@ mod tests {
             ("super-tux", "lutris:rungame/super-tux"),
         ];
         assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn quoted_names_are_read_without_escape_sequences() {
+        let name = |value: &str| {
+            let text = format!("game_slug: a\nname: {value}\nx: 1\n");
+            game("a-1", &text).map(|game| game.name)
+        };
+        for (value, expected) in [
+            (r#""Pok\xE9mon \"X\"""#, "Pokémon \"X\""),
+            // PyYAML folds long names.
+            ("\"\\u65E5\\\n  \\ \\U0001F600\"", "日 😀"),
+            ("'It''s'", "It's"),
+            ("It''s", "It''s"),
+            // Without its end, the value is not a name.
+            ("\"open", "a"),
+            ("\"\\xZZ\"", "a"),
+            ("", "a"),
+        ] {
+            assert_eq!(name(value).as_deref(), Some(expected), "{value}");
+        }
     }
 }
