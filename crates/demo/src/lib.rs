@@ -86,14 +86,14 @@ pub struct Args {
     /// Serve browsers instead of a client, at this address [default: a free port of 127.0.0.1]. Print the page's
     /// address and PIN, and open the page in Chromium, if it is installed
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
-        value_parser = parse_address)]
+        value_parser = parse_address, conflicts_with_all = ["headless", "client_arg"])]
     web: Option<SocketAddr>,
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
     /// Stream an OpenXR application, a room, with openuvr xr to a client that simulates a turning head. Report the
     /// latency from a head movement to the pictures that show it, measured with the bar codes in both eyes' pictures
-    #[arg(long, conflicts_with_all = ["app", "host_display", "sound", "web", "client_arg"])]
+    #[arg(long, conflicts_with_all = ["app", "host_display", "size", "sound", "web", "client_arg"])]
     vr: bool,
     /// Additional argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
@@ -517,7 +517,37 @@ fn write_png(shots: &[&Shot], path: &Path) -> Result<()> {
 mod tests {
     use std::sync::Arc;
 
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn options_without_an_effect_are_refused() {
+        let parse = |words: &[&str]| {
+            let line = Line::try_parse_from(["demo"].iter().chain(words));
+            line.map(|line| line.args)
+        };
+        for refused in [
+            &["--web", "--headless"][..],
+            &["--web", "--client-arg", "x"],
+            &["--vr", "--size", "640x360"],
+        ] {
+            assert!(parse(refused).is_err(), "{refused:?}");
+        }
+        for accepted in [
+            &["--web", "--size", "640x360", "--host-arg", "x"][..],
+            &["--headless", "--client-arg", "x"],
+            &["--vr", "--headless"],
+        ] {
+            assert!(parse(accepted).is_ok(), "{accepted:?}");
+        }
+    }
 
     /// A picture of one colour, or of two.
     fn shot(second: u8) -> Shot {
