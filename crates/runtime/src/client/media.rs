@@ -23,7 +23,7 @@ use self::display_times::DisplayTimes;
 use self::session::{ActiveSession, GrantedRole};
 use super::connect::{ConnectError, ConnectOptions, connect, pause};
 use super::overlay::Overlay;
-use super::resolver::AddressResolver;
+use super::resolver::{AddressResolver, paths_after};
 use super::screen::Screen;
 use super::stereo::{StereoEvent, StereoOptions, StereoPresenter};
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, input};
@@ -198,8 +198,9 @@ impl Media {
             resolver.request();
         }
         pause(&self.shared, RETRY, &mut self.batch);
-        if let Some(paths) = self.resolver.as_ref().and_then(AddressResolver::take_found) {
-            self.setup.paths = paths;
+        if let Some(found) = self.resolver.as_ref().and_then(AddressResolver::take_found) {
+            let setup = &mut self.setup;
+            setup.paths = paths_after(&setup.target, found, &setup.paths);
         }
     }
 

@@ -64,3 +64,37 @@ impl AddressResolver {
             .take()
     }
 }
+
+/// The paths to a lost host whose `target` has been resolved to `found`. The earlier paths of a name are outdated. If
+/// the target is an address, as after discovery, it is only the first of the host's addresses, so the others are kept.
+pub(super) fn paths_after(target: &Target, found: Vec<PathId>, before: &[PathId]) -> Vec<PathId> {
+    match target.is_name() {
+        true => found,
+        false => {
+            let others = before.iter().skip(1).copied();
+            found.into_iter().chain(others).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_net::address::path_of;
+
+    use super::*;
+
+    #[test]
+    fn a_discovered_host_keeps_its_other_addresses() {
+        let paths = |ends: &[u8]| -> Vec<PathId> {
+            let path = |end: &u8| path_of(([192, 0, 2, *end], 4710).into());
+            ends.iter().map(path).collect()
+        };
+        let after = |target: &str, found: &[u8]| {
+            let target: Target = target.parse().unwrap();
+            paths_after(&target, paths(found), &paths(&[1, 2, 3]))
+        };
+        assert_eq!(after("192.0.2.1:4710", &[1]), paths(&[1, 2, 3]));
+        assert_eq!(after("[fe80::1%eth0]", &[9]), paths(&[9, 2, 3]));
+        assert_eq!(after("desk", &[4]), paths(&[4]));
+    }
+}

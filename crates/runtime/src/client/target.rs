@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
 use openuvr_net::ether::Mac;
@@ -26,6 +26,15 @@ impl Target {
     pub fn ethernet(&self) -> Option<(&str, Mac)> {
         let (interface, mac) = self.host.split_once('/')?;
         Some((interface, mac.parse().ok()?))
+    }
+
+    /// Whether the host is a name, and neither an IP address nor an Ethernet address.
+    pub(super) fn is_name(&self) -> bool {
+        let address = self
+            .host
+            .split_once('%')
+            .map_or(self.host.as_str(), |(ip, _)| ip);
+        self.ethernet().is_none() && address.parse::<IpAddr>().is_err()
     }
 
     /// Resolves the name to addresses, in the system's order of preference. May block for seconds.
