@@ -88,7 +88,7 @@ pub fn scan(places: &Places, all: bool) -> Vec<Application> {
 }
 
 /// Keeps each command once, because the desktop entry that a launcher creates for a game duplicates the game. Appends
-/// the name of the source to a name that another application already has.
+/// the name of the source, and if necessary a number, to a name that another application already has.
 fn distinct(mut found: Vec<SourcedApplication>) -> Vec<Application> {
     let mut commands = HashSet::new();
     found.retain(|one| commands.insert(one.application.command.clone()));
@@ -99,17 +99,28 @@ fn distinct(mut found: Vec<SourcedApplication>) -> Vec<Application> {
         mut application,
     } in found
     {
-        application.name = usable_name(&application.name);
-        if names.contains(&application.name) {
-            application.name = usable_name(&format!("{} ({source})", application.name));
-        }
-        if !application.name.is_empty() && names.insert(application.name.clone()) {
+        let plain = usable_name(&application.name);
+        let others = (1_usize..).map(|number| match number {
+            1 => with_end(&plain, &format!(" ({source})")),
+            number => with_end(&plain, &format!(" ({source} {number})")),
+        });
+        let mut candidates = std::iter::once(plain.clone()).chain(others);
+        let free = candidates.find(|name| !names.contains(name));
+        if let Some(name) = free.filter(|_| !plain.is_empty()) {
+            names.insert(name.clone());
+            application.name = name;
             all.push(application);
         }
     }
     all.sort_by_cached_key(|application| application.name.to_lowercase());
     all.truncate(MAX_APPLICATIONS);
     all
+}
+
+/// The name, shortened so that `end` fits after it.
+fn with_end(name: &str, end: &str) -> String {
+    let room = LONGEST_NAME.saturating_sub(end.chars().count());
+    name.chars().take(room).chain(end.chars()).collect()
 }
 
 /// The name without control characters, shortened.
@@ -193,5 +204,34 @@ mod tests {
     fn names_are_made_usable() {
         assert_eq!(usable_name(" a\u{7}b "), "ab");
         assert_eq!(usable_name(&"é".repeat(200)).chars().count(), LONGEST_NAME);
+    }
+
+    #[test]
+    fn applications_with_equal_names_get_different_names() {
+        let named = |name: &str, command: &str| SourcedApplication {
+            source: "desktop",
+            application: Application {
+                name: name.to_owned(),
+                command: vec![command.to_owned()],
+                icon: None,
+            },
+        };
+        let long = "é".repeat(LONGEST_NAME);
+        let found = distinct(vec![
+            named("a", "1"),
+            named("a", "2"),
+            named("a", "3"),
+            named(&long, "4"),
+            named(&long, "5"),
+            named("", "6"),
+        ]);
+        let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        let end = " (desktop)";
+        let shortened = "é".repeat(LONGEST_NAME - end.len()) + end;
+        let [shortened, long] = [shortened.as_str(), long.as_str()];
+        assert_eq!(
+            names,
+            ["a", "a (desktop 2)", "a (desktop)", shortened, long]
+        );
     }
 }
