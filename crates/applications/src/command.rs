@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 use crate::scan::{Places, scan};
-use crate::{Application, to_toml};
+use crate::{Application, MAX_APPLICATIONS, to_toml};
 
 /// List the applications of this machine for `openuvr host --moonlight`
 #[derive(clap::Args, Debug)]
@@ -41,7 +41,10 @@ struct ScanArgs {
 /// Returns a one-line error if the file exists or cannot be written.
 pub fn run(args: Args) -> Result<()> {
     let Command::Scan(args) = args.command;
-    let found = scan(&Places::of_process(), args.all);
+    let mut found = scan(&Places::of_process(), args.all);
+    if let Some(warning) = shorten(&mut found) {
+        eprintln!("openuvr applications: {warning}");
+    }
     let text = document(&found);
     match &args.out {
         None => print!("{text}"),
@@ -51,6 +54,19 @@ pub fn run(args: Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Shortens the list to [`MAX_APPLICATIONS`]. Returns a warning if applications are left out.
+fn shorten(found: &mut Vec<Application>) -> Option<String> {
+    let count = found.len();
+    found.truncate(MAX_APPLICATIONS);
+    let left_out = count - found.len();
+    (left_out > 0).then(|| {
+        format!(
+            "{count} applications found, but a list has at most {MAX_APPLICATIONS}: the last {left_out} by name are \
+             left out; to offer one of them, replace another entry"
+        )
+    })
 }
 
 /// The list with instructions.
@@ -76,6 +92,21 @@ fn write(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_that_is_too_long_is_shortened_with_a_warning() {
+        let numbered = |number: usize| Application {
+            name: number.to_string(),
+            command: vec!["a".to_owned()],
+            icon: None,
+        };
+        let mut fits: Vec<Application> = (0..MAX_APPLICATIONS).map(numbered).collect();
+        assert_eq!(shorten(&mut fits), None);
+        let mut many: Vec<Application> = (0..MAX_APPLICATIONS + 3).map(numbered).collect();
+        let warning = shorten(&mut many).unwrap();
+        assert!(warning.contains("the last 3 by name"), "{warning}");
+        assert_eq!(many, fits);
+    }
 
     #[test]
     fn an_existing_file_is_kept() {

@@ -12,7 +12,7 @@ pub use self::steam::{game as steam_game, paths as steam_libraries};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::{Application, LONGEST_NAME, MAX_APPLICATIONS};
+use crate::{Application, LONGEST_NAME};
 
 /// The folders of a user and of the machine (XDG Base Directory Specification).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,8 +67,7 @@ struct SourcedApplication {
     application: Application,
 }
 
-/// At most [`MAX_APPLICATIONS`] applications on this machine, sorted by name: games and, with `all`, all desktop
-/// entries.
+/// The applications on this machine, sorted by name: games and, with `all`, all desktop entries.
 #[must_use]
 pub fn scan(places: &Places, all: bool) -> Vec<Application> {
     let sources = [
@@ -113,7 +112,6 @@ fn distinct(mut found: Vec<SourcedApplication>) -> Vec<Application> {
         }
     }
     all.sort_by_cached_key(|application| application.name.to_lowercase());
-    all.truncate(MAX_APPLICATIONS);
     all
 }
 
