@@ -22,7 +22,8 @@ pub(crate) enum InterfaceMatch {
 /// The loopback device's index in every network namespace (`LOOPBACK_IFINDEX`, net/flow.h).
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// The interface of an address. An unknown address is `NotFound`, never `All`.
+/// The interface of an address. An unknown address is `NotFound`, never `All`. Several interfaces may have the same
+/// link-local address, such as an interface and its VLANs, so the interface of such an address is in its scope.
 pub(crate) fn interface_of(address: SocketAddr) -> io::Result<InterfaceMatch> {
     let own = address.ip().to_canonical();
     if own.is_unspecified() {
@@ -31,11 +32,16 @@ pub(crate) fn interface_of(address: SocketAddr) -> io::Result<InterfaceMatch> {
     if own.is_loopback() {
         return Ok(InterfaceMatch::Loopback);
     }
+    let scope = match address {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
     let mut found = InterfaceMatch::NotFound;
     each(|name, of| {
         if matches!(of, InterfaceAddress::Ip { ip, .. } if ip == own) {
             found = match index(name) {
                 0 => InterfaceMatch::NotFound,
+                other if scope != 0 && other != scope => return,
                 LOOPBACK => InterfaceMatch::Loopback,
                 index => InterfaceMatch::One(index),
             };

@@ -8,6 +8,7 @@ use openuvr_proto::id::PathId;
 use super::TransportSelector;
 use crate::address::{path_of, path_of_station, station_of};
 use crate::ether::{Mac, Station};
+use crate::sys::interfaces::{InterfaceMatch, interface_of};
 use crate::sys::namespace::{UNTIL_UP, in_new_network};
 use crate::{LINKS, Link, LinkError, MAX_DATAGRAM, RecvBatch};
 
@@ -77,6 +78,21 @@ const PAIRS: [(u16, TransportKind, TransportKind); 4] = [
     (4714, TransportKind::Ring, TransportKind::Raw),
     (4716, TransportKind::Ring, TransportKind::Ring),
 ];
+
+#[test]
+fn a_link_local_address_has_the_interface_of_its_scope() {
+    let same = "ip -6 address add fe80::7/64 dev here nodad
+        ip -6 address add fe80::7/64 dev there nodad";
+    in_veth_namespace("link-local addresses", same, || {
+        for name in ["here", "there"] {
+            let index = crate::neighbour::interface(name).unwrap();
+            let text = format!("[fe80::7%{index}]:4710");
+            let address: std::net::SocketAddr = text.parse().unwrap();
+            let found = interface_of(address).unwrap();
+            assert_eq!(found, InterfaceMatch::One(index), "{name}");
+        }
+    });
+}
 
 #[test]
 fn raw_ethernet_carries_batches_intact_and_in_order() {
