@@ -66,6 +66,19 @@ pub(super) struct Renderer {
     on_event: Box<dyn Fn(StereoEvent) + Send>,
 }
 
+/// Reports the surface as lost if the render thread panics. Otherwise, the media thread would submit pictures that are
+/// never drawn.
+struct PanicReporter(Arc<Mailbox>);
+
+impl Drop for PanicReporter {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "the thread for stereo pictures panicked: please report it";
+            lock(&self.0.pending).closed = Some(why.to_owned());
+        }
+    }
+}
+
 /// The next step.
 enum Work {
     Draw { fresh: bool },
@@ -99,6 +112,7 @@ impl Renderer {
 
     /// Draws until the thread is stopped or the surface is lost. Then reports the cost, if anything was drawn.
     pub(super) fn run(mut self) {
+        let _panic_reporter = PanicReporter(Arc::clone(&self.mailbox));
         // Open the renderer here, because it must stay in this thread.
         let mut backend = reproject::open(self.eyes.draw_with, self.presenter.as_mut());
         if let Some(trouble) = backend.warning.take() {

@@ -13,6 +13,9 @@ use super::*;
 /// How long the tests wait. A loaded machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The title with which a surface in memory panics.
+const PANIC: &str = "panic";
+
 /// A surface in memory that reports the shown pictures.
 struct Memory {
     size: Size,
@@ -36,6 +39,7 @@ impl Presenter for Memory {
     }
 
     fn set_observer(&mut self, _: bool, title: &str) -> Result<(), PresentError> {
+        assert_ne!(title, PANIC, "as the test wants");
         let _ = self.observer.try_send(title.to_owned());
         Ok(())
     }
@@ -172,6 +176,18 @@ impl Rig {
             }
         }
         panic!("not shown: {what}");
+    }
+
+    /// Submits frames until one fails, and returns the reason.
+    fn loss(&mut self) -> String {
+        let until = Deadline::now() + PATIENCE;
+        loop {
+            match self.frame(EYES, Some(0.0)) {
+                Err(PresentError(why)) => return why,
+                Ok(_) => assert!(Deadline::now() < until, "no error"),
+            }
+            std::thread::yield_now();
+        }
     }
 
     fn expect_turned(&self, degrees: f32) {
@@ -332,13 +348,15 @@ fn a_lost_surface_is_reported_with_the_next_picture() {
     let mut rig = Rig::new(fast(), true);
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     rig.shown = None;
-    let until = Deadline::now() + PATIENCE;
-    let why = loop {
-        match rig.frame(EYES, Some(0.0)) {
-            Err(PresentError(why)) => break why,
-            Ok(_) => assert!(Deadline::now() < until, "no error"),
-        }
-        std::thread::yield_now();
-    };
-    assert_eq!(why, "the window is gone");
+    assert_eq!(rig.loss(), "the window is gone");
+}
+
+#[test]
+fn a_panic_of_the_render_thread_counts_as_a_lost_surface() {
+    let mut rig = Rig::new(fast(), true);
+    assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
+    // The render thread may panic before or after the call returns.
+    let _ = rig.presenter.set_observer(true, PANIC);
+    let why = rig.loss();
+    assert!(why.contains("panicked"), "{why}");
 }
