@@ -125,9 +125,7 @@ impl ConnectedClient {
             self.announce_pads();
         }
         if self.waiting.len() > MAX_WAITING {
-            self.waiting.clear();
-            self.waiting.push_back(InputEvent::ReleaseAll);
-            self.announce_pads();
+            self.waiting = self.pads.replacing(&self.waiting).into();
         }
         while let Some(event) = self.waiting.front() {
             // The protocol does not carry the time of an input, so the arrival time is used.

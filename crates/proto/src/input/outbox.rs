@@ -40,10 +40,10 @@ impl Outbox {
         }
         if self.unacknowledged.len() >= MAX_UNACKNOWLEDGED {
             // The host has been silent, and discarding old motion is better than replaying it later.
+            let discarded = self.unacknowledged.iter().map(|(event, _)| event);
+            let events = self.pads.replacing(discarded);
             self.unacknowledged.clear();
-            self.append(InputEvent::ReleaseAll, sampled);
-            let pads: Vec<_> = self.pads.announcements().collect();
-            for event in pads {
+            for event in events {
                 self.append(event, sampled);
             }
         }
@@ -202,6 +202,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::super::event::{EV_KEY, KeyCode};
+    use super::super::pad::PadId;
     use super::*;
     use crate::id::DeviceId;
 
@@ -266,5 +267,23 @@ mod tests {
             .map(|(event, _)| *event)
             .collect();
         assert_eq!(unacknowledged, [InputEvent::ReleaseAll, key(0)]);
+    }
+
+    #[test]
+    fn a_silent_host_learns_which_pads_are_gone() {
+        let gone = InputEvent::PadDisconnected { pad: PadId(2) };
+        let key = InputEvent::Key {
+            code: KeyCode(30),
+            text: None,
+            pressed: true,
+        };
+        let keys = std::iter::repeat_n(key, MAX_UNACKNOWLEDGED);
+        let over = outbox(std::iter::once(gone).chain(keys));
+        let unacknowledged: Vec<_> = over
+            .unacknowledged
+            .iter()
+            .map(|(event, _)| *event)
+            .collect();
+        assert_eq!(unacknowledged, [InputEvent::ReleaseAll, gone, key]);
     }
 }

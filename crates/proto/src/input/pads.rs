@@ -33,6 +33,27 @@ impl Pads {
         })
     }
 
+    /// The events that replace `discarded` events at a peer that knows everything before them: a release of everything,
+    /// the disconnection of gamepads, and the announcements. This state must include the discarded events.
+    pub fn replacing<'a>(
+        &self,
+        discarded: impl IntoIterator<Item = &'a InputEvent>,
+    ) -> Vec<InputEvent> {
+        let mut gone = [false; MAX_PADS as usize];
+        for event in discarded {
+            if let InputEvent::PadDisconnected { pad } = event {
+                gone[pad.index()] = !self.has(*pad);
+            }
+        }
+        let gone = PadId::all().filter(|pad| gone[pad.index()]);
+        let disconnected = gone.map(|pad| InputEvent::PadDisconnected { pad });
+        let release = std::iter::once(InputEvent::ReleaseAll);
+        release
+            .chain(disconnected)
+            .chain(self.announcements())
+            .collect()
+    }
+
     /// The events that restore the state of each gamepad after all were released at the peer.
     pub fn states(&self) -> impl Iterator<Item = InputEvent> + '_ {
         self.connected()
@@ -94,5 +115,37 @@ mod tests {
         assert!(other.has(last) && !other.has(first));
         let all: Vec<_> = other.connected().collect();
         assert_eq!(all, [(last, identity("b"), state)]);
+    }
+
+    #[test]
+    fn a_disconnection_is_not_lost_with_discarded_events() {
+        let identity = PadIdentity {
+            name: PadName::new("a"),
+            vendor: 1,
+            product: 2,
+            buttons: 0x1_ffff,
+            sticks: [true, false],
+            rumbles: false,
+        };
+        let (gone, replaced) = (PadId(0), PadId(3));
+        let connected = |pad| InputEvent::PadConnected { pad, identity };
+        let disconnected = |pad| InputEvent::PadDisconnected { pad };
+        let discarded = [
+            disconnected(gone),
+            connected(gone),
+            disconnected(gone),
+            disconnected(replaced),
+            connected(replaced),
+        ];
+        let mut pads = Pads::default();
+        discarded.iter().for_each(|event| pads.note(event));
+        assert_eq!(
+            pads.replacing(&discarded),
+            [
+                InputEvent::ReleaseAll,
+                disconnected(gone),
+                connected(replaced)
+            ]
+        );
     }
 }
