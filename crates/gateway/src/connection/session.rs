@@ -11,9 +11,9 @@ use openuvr_proto::control::clipboard::{ClipboardPiece, MAX_TEXT, PIECE, SentTex
 use openuvr_proto::control::negotiate::{Negotiation, ObserverReason, Role};
 use openuvr_proto::host::{InputRefused, SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::{FrameId, InputSeq, PoseId, SubscriberId};
-use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::inbox::{Inbox, ReceivedInput};
 use openuvr_proto::input::pad::PadId;
+use openuvr_proto::input::pads::Pads;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::seq;
@@ -45,7 +45,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
 /// Maximum number of input events that the host has not accepted. If there are more, they are replaced by a release of
-/// all keys and buttons.
+/// all keys and buttons, and the page's game pads are announced again.
 const MAX_PENDING_INPUT: usize = 1024;
 
 /// Maximum sound payloads queued for the gateway's thread: 80 ms at the usual payload duration.
@@ -87,6 +87,8 @@ pub(super) struct Session {
     most: Role,
     inbox: Inbox,
     waiting: VecDeque<ReceivedInput>,
+    /// The page's game pads after all waiting events.
+    pads: Pads,
     /// The page's newest pose.
     posed: PoseId,
     /// The newest frame that the page reported.
@@ -154,6 +156,7 @@ impl Session {
             role: (grant.role, grant.observer_reason),
             inbox: Inbox::default(),
             waiting: VecDeque::new(),
+            pads: Pads::default(),
             posed: PoseId::default(),
             reported: FrameId::NONE,
             clock_at: Instant::now(),
@@ -304,6 +307,7 @@ impl Session {
                             Vec::new()
                         }
                     };
+                    events.iter().for_each(|input| self.pads.note(&input.event));
                     self.waiting.extend(events);
                     self.forward_input(shared);
                     if self.inbox.holds_keys() {
@@ -378,13 +382,7 @@ impl Session {
     /// Forwards as much input as the host accepts.
     fn forward_input(&mut self, shared: &Shared) {
         if self.waiting.len() > MAX_PENDING_INPUT {
-            let sampled = self.waiting.back().map(|newest| newest.sampled);
-            self.waiting.clear();
-            self.waiting.extend(sampled.map(|sampled| ReceivedInput {
-                seq: self.inbox.through(),
-                event: InputEvent::ReleaseAll,
-                sampled,
-            }));
+            discard(&mut self.waiting, &self.pads, self.inbox.through());
         }
         let mut newest = None;
         while let Some(next) = self.waiting.front() {
@@ -455,6 +453,8 @@ impl Session {
         if role == Role::Observer {
             self.copied_there.forget();
             self.copied_here.clear();
+            // The host has unplugged the pads. The page announces its pads when it becomes the player again.
+            self.pads = Pads::default();
         }
     }
 
@@ -555,6 +555,20 @@ impl Drop for Session {
     }
 }
 
+/// Discards the waiting events. The host is told what it needs to know of them; these events get the number `seq`.
+fn discard(waiting: &mut VecDeque<ReceivedInput>, pads: &Pads, seq: InputSeq) {
+    let Some(sampled) = waiting.back().map(|newest| newest.sampled) else {
+        return;
+    };
+    let events = pads.replacing(waiting.iter().map(|input| &input.event));
+    let events = events.into_iter().map(|event| ReceivedInput {
+        seq,
+        event,
+        sampled,
+    });
+    *waiting = events.collect();
+}
+
 /// A sound payload from the audio thread, which must not block.
 struct Payload {
     captured: openuvr_proto::time::Instant,
@@ -582,4 +596,41 @@ fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
     });
     shared.host.listen(SoundCodec::Opus, listener);
     payloads
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::input::event::InputEvent;
+    use openuvr_proto::input::pad::{PadIdentity, PadName};
+    use openuvr_proto::time::PeerInstant;
+
+    use super::*;
+
+    #[test]
+    fn pads_are_not_lost_with_discarded_input() {
+        let [gone, pad] = [0, 1].map(|number| PadId::new(number).unwrap());
+        let identity = PadIdentity {
+            name: PadName::new("a"),
+            vendor: 1,
+            product: 2,
+            buttons: 0x1_ffff,
+            sticks: [true; 2],
+            rumbles: false,
+        };
+        let connected = InputEvent::PadConnected { pad, identity };
+        let disconnected = InputEvent::PadDisconnected { pad: gone };
+        let wheel = InputEvent::Wheel { dx: 0, dy: 1 };
+        let input = |seq, event| ReceivedInput {
+            seq: InputSeq(seq),
+            event,
+            sampled: PeerInstant(i64::from(seq)),
+        };
+        let mut waiting: VecDeque<_> =
+            [input(1, connected), input(2, disconnected), input(3, wheel)].into();
+        let mut pads = Pads::default();
+        waiting.iter().for_each(|input| pads.note(&input.event));
+        discard(&mut waiting, &pads, InputSeq(3));
+        let expected = [InputEvent::ReleaseAll, disconnected, connected];
+        assert_eq!(waiting, expected.map(|event| input(3, event)));
+    }
 }
