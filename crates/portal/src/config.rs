@@ -26,6 +26,9 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// URL of a PostgreSQL database (`postgres://…`). `None` selects an SQLite file in `data`.
     pub(crate) database: Option<String>,
+    /// Whether `database` is from the environment.
+    #[serde(skip)]
+    pub(crate) database_from_environment: bool,
     /// Certificate chain, as PEM.
     pub(crate) certificate: Option<PathBuf>,
     /// The certificate's private key, as PEM.
@@ -218,6 +221,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8600)),
             data: PathBuf::new(),
             database: None,
+            database_from_environment: false,
             certificate: None,
             key: None,
             behind_proxy: false,
@@ -325,6 +329,7 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
     // This variable lets operators keep the database password out of the file.
     if let Ok(url) = std::env::var("OPENUVR_PORTAL_DATABASE") {
         config.database = Some(url);
+        config.database_from_environment = true;
     }
     Ok(config)
 }
@@ -349,9 +354,13 @@ impl Config {
     }
 
     /// The command that creates an operator's account in this portal's database, for a shell in any folder and with any
-    /// home folder.
+    /// home folder. It does not show a database URL from the environment, which may contain a password.
     pub(crate) fn command_for_account(&self) -> String {
-        let mut command = "openuvr portal user add NAME --operator".to_owned();
+        let mut command = match self.database_from_environment {
+            true => "OPENUVR_PORTAL_DATABASE=URL ".to_owned(),
+            false => String::new(),
+        };
+        command += "openuvr portal user add NAME --operator";
         let config = self.file.as_ref().map(|file| ("--config", file));
         for (flag, path) in config.into_iter().chain([("--data", &self.data)]) {
             let path = absolute(path).unwrap_or_else(|_| path.clone());
@@ -450,6 +459,22 @@ mod tests {
         let mut half = at("0.0.0.0:80");
         half.certificate = Some("a.pem".into());
         half.check().unwrap_err();
+    }
+
+    #[test]
+    fn an_account_is_created_in_the_database_of_the_portal() {
+        let mut config = Config {
+            data: "/data".into(),
+            ..Config::default()
+        };
+        let command = "openuvr portal user add NAME --operator --data /data";
+        assert_eq!(config.command_for_account(), command);
+        config.database = Some("postgres://portal:secret@db/portal".to_owned());
+        config.database_from_environment = true;
+        assert_eq!(
+            config.command_for_account(),
+            format!("OPENUVR_PORTAL_DATABASE=URL {command}")
+        );
     }
 
     #[test]
