@@ -62,7 +62,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = remove(&self.path, LOCK);
     }
 }
 
@@ -88,14 +88,35 @@ pub fn remove_abandoned(parent: &Path, prefix: &str, lock: &str) {
             continue;
         }
         let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NOFOLLOW);
+        // NFS locks only a file that is open for writing exclusively (flock(2)).
+        options.read(true).write(true);
+        options.custom_flags(libc::O_NOFOLLOW);
         if let Ok(file) = options.open(entry.path().join(lock))
             && matches!(file.try_lock(), Ok(()))
             && io::read_to_string(&file).is_ok_and(|of| of == boot_id && !of.is_empty())
         {
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = remove(&entry.path(), lock);
         }
     }
+}
+
+/// Removes a folder, and its file `lock` last: without this file, [`remove_abandoned`] would not try again to remove a
+/// folder in which a file cannot be removed now.
+///
+/// # Errors
+/// Returns an error if a part of the folder cannot be removed.
+pub fn remove(folder: &Path, lock: &str) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() == lock {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    fs::remove_dir_all(folder)
 }
 
 #[cfg(test)]
@@ -131,5 +152,35 @@ mod tests {
         let path = used.path().to_owned();
         drop(used);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_with_a_file_that_stays_keeps_its_lock() {
+        let parent = tempfile::tempdir().unwrap();
+        let allow = |folder: &Path, mode| {
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for n in 0..16 {
+            // The file system determines the order of the entries.
+            let folder = parent.path().join(format!("{n}"));
+            let fixed = folder.join(format!("fixed-{n}"));
+            fs::create_dir(&folder).unwrap();
+            if n % 2 == 0 {
+                fs::write(folder.join(LOCK), "").unwrap();
+            }
+            fs::create_dir(&fixed).unwrap();
+            fs::write(fixed.join("file"), "").unwrap();
+            fs::write(folder.join(LOCK), "").unwrap();
+            allow(&fixed, 0o500);
+            let removed = remove(&folder, LOCK);
+            // Root may remove the file.
+            assert_eq!(removed.is_err(), folder.join(LOCK).exists());
+            assert_eq!(removed.is_err(), folder.exists());
+            if removed.is_err() {
+                allow(&fixed, 0o700);
+                remove(&folder, LOCK).unwrap();
+                assert!(!folder.exists());
+            }
+        }
     }
 }

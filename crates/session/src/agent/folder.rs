@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use openuvr_media::temporary_folder::{mark, remove_abandoned};
+use openuvr_media::temporary_folder::{mark, remove, remove_abandoned};
 use openuvr_proto::control::ticket::SessionUuid;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -110,7 +110,7 @@ impl SessionFolder {
 
 impl Drop for SessionFolder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = remove(&self.path, LOCK);
     }
 }
 
