@@ -66,7 +66,8 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Writes this machine's boot id to a new lock file. If this fails, the folder stays after its owner was killed.
+/// Writes this machine's boot id to a lock file that was just opened. If this fails, the folder stays after its owner
+/// was killed.
 pub fn mark(mut lock: &File) {
     let _ = lock.write_all(boot_id().as_bytes());
 }

@@ -53,8 +53,9 @@ impl SessionFolder {
         let Some(lock) = lock else {
             bail!("the session {session} is already running on this machine");
         };
+        // The folder of an earlier session may have the mark of an earlier boot.
+        mark(&lock);
         if first != &path {
-            mark(&lock);
             fs::rename(first, &path).with_context(|| format!("can't create {}", path.display()))?;
         }
         for entry in fs::read_dir(&path)?
@@ -217,6 +218,19 @@ mod tests {
         let path = folder.path().to_owned();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_of_an_earlier_boot_is_marked_again() {
+        let id = SessionUuid::generate().unwrap();
+        let path = SessionFolder::create(id).unwrap().path().to_owned();
+        DirBuilder::new().mode(0o700).create(&path).unwrap();
+        let earlier = "00000000-0000-0000-0000-000000000000\n";
+        fs::write(path.join(LOCK), earlier).unwrap();
+        let folder = SessionFolder::create(id).unwrap();
+        assert_eq!(folder.path(), path);
+        let expected = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        assert_eq!(fs::read_to_string(path.join(LOCK)).unwrap(), expected);
     }
 
     #[test]
