@@ -227,10 +227,14 @@ impl Sessions {
             true => Some(self.starts.lock().await),
             false => None,
         };
+        let was_final = |of: SessionState| of.observed.phase.is_final();
+        let was_final = self.registry.of(session).is_some_and(was_final);
         self.launcher
             .stop(session, Duration::from_secs(self.limits.grace))
             .await?;
         match self.registry.of(session) {
+            // The engine has already reported the end, which stays visible.
+            Some(of) if !was_final && matches!(of.observed.phase, Phase::Ended { .. }) => {}
             Some(of) if of.observed.phase.is_final() => self.registry.forget(session),
             Some(of) => self.end_missing(of.observed).await?,
             None => {}
@@ -363,35 +367,38 @@ impl Sessions {
 
     /// Follows the launcher's changes, enforces timeouts and renews leases, for as long as the portal runs.
     pub(crate) async fn follow(self: Arc<Self>) {
-        // The renewals do not wait for the engine: without renewals, sessions without a client end.
+        // The renewals do not wait for the engine: without renewals, sessions without a client end. The changes do not
+        // wait for a server that does not respond.
         tokio::select! {
             () = self.follow_changes() => {}
+            () = self.check_timeouts() => {}
             () = self.renew_leases() => {}
         }
     }
 
     async fn follow_changes(&self) {
         let mut changes = self.launcher.watch();
+        while let Some(change) = changes.next().await {
+            match change {
+                Ok(observed) => {
+                    self.registry.set_trouble(None);
+                    self.observe(observed).await;
+                }
+                Err(why) => {
+                    warn!("the engine does not respond: {why}");
+                    self.registry.set_trouble(Some(why.to_string()));
+                }
+            }
+        }
+        error!("the launcher stopped reporting changes; restart the portal");
+    }
+
+    async fn check_timeouts(&self) {
         let mut look = time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                change = changes.next() => match change {
-                    Some(Ok(observed)) => {
-                        self.registry.set_trouble(None);
-                        self.observe(observed).await;
-                    }
-                    Some(Err(why)) => {
-                        warn!("the engine does not respond: {why}");
-                        self.registry.set_trouble(Some(why.to_string()));
-                    }
-                    None => {
-                        error!("the launcher stopped reporting changes; restart the portal");
-                        return;
-                    }
-                },
-                _ = look.tick() => self.enforce_limits().await,
-            }
+            look.tick().await;
+            self.enforce_limits().await;
         }
     }
 
@@ -495,9 +502,13 @@ impl Sessions {
     }
 
     async fn enforce_limits(&self) {
-        let now = Instant::now();
         for state in self.registry.all() {
-            let (session, since) = (state.observed.session, now.duration_since(state.since));
+            let session = state.observed.session;
+            // The session may have changed while the engine stopped the one before.
+            let Some(state) = self.registry.of(session) else {
+                continue;
+            };
+            let since = state.since.elapsed();
             let limit = |seconds| since > Duration::from_secs(seconds);
             match state.observed.phase {
                 Phase::Starting if limit(self.limits.start) && !state.stopping => {

@@ -26,6 +26,10 @@ struct Engine {
     silent: AtomicBool,
     /// Whether a read of a log does not end.
     log_hangs: AtomicBool,
+    /// Notified when a read of a log begins.
+    log_begun: Arc<Notify>,
+    /// A session that the engine reports after a read of a log has begun.
+    reported: Mutex<Option<Observed>>,
 }
 
 /// Notifies when it is dropped.
@@ -67,10 +71,22 @@ impl Launcher for Engine {
     }
 
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>> {
-        Box::pin(stream::pending())
+        let (log_begun, reported) = (
+            Arc::clone(&self.log_begun),
+            self.reported.lock().unwrap().take(),
+        );
+        let change = async move {
+            log_begun.notified().await;
+            match reported {
+                Some(observed) => Ok(observed),
+                None => std::future::pending::<Result<Observed, LaunchError>>().await,
+            }
+        };
+        Box::pin(stream::once(change).chain(stream::pending()))
     }
 
     async fn log(&self, _: SessionId) -> Result<Option<String>, LaunchError> {
+        self.log_begun.notify_one();
         if self.log_hangs.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
@@ -262,6 +278,27 @@ async fn a_lost_session_does_not_delay_the_others() {
     let seen = time::timeout(Duration::from_secs(60), rig.sessions.observe(lost));
     seen.await.expect("it does not wait for the log");
     assert!(rig.sessions.registry.of(session).is_some());
+}
+
+#[tokio::test]
+async fn a_session_without_response_delays_no_changes() {
+    let limits = Limits {
+        start: 0,
+        ..Limits::default()
+    };
+    let rig = Rig::new(limits).await;
+    let late = observed(SessionId::random(), Phase::Starting);
+    rig.sessions.observe(late).await;
+    rig.engine.log_hangs.store(true, Ordering::Relaxed);
+    let other = observed(SessionId::random(), Phase::Starting);
+    *rig.engine.reported.lock().unwrap() = Some(other.clone());
+    let mut changes = rig.sessions.changes();
+    let is_seen = |_: &u64| rig.sessions.registry.of(other.session).is_some();
+    let seen = time::timeout(Duration::from_secs(60), changes.wait_for(is_seen));
+    tokio::select! {
+        () = Arc::clone(&rig.sessions).follow() => panic!("the engine's changes have not ended"),
+        seen = seen => drop(seen.expect("changes do not wait for the log").unwrap()),
+    }
 }
 
 #[tokio::test]
