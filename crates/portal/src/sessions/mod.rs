@@ -11,6 +11,7 @@ mod signalling;
 mod words;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::StreamExt as _;
@@ -89,6 +90,8 @@ pub(crate) struct Sessions {
     /// Serializes the starts in this portal. Otherwise, two concurrent starts could both pass the limit check. A stop
     /// also takes this lock if the engine has not reported the session yet.
     starts: tokio::sync::Mutex<()>,
+    /// Whether the engine has listed its sessions, so that limits count those of an earlier portal.
+    is_listed: AtomicBool,
 }
 
 impl Sessions {
@@ -111,6 +114,7 @@ impl Sessions {
             ice_file,
             registry: Registry::default(),
             starts: tokio::sync::Mutex::default(),
+            is_listed: AtomicBool::new(false),
         }
     }
 
@@ -143,6 +147,9 @@ impl Sessions {
         let application = application.filter(|of| of.is_for(&user.name));
         let application = application.ok_or(StartError::NoApplication)?;
         let _turn = self.starts.lock().await;
+        if !self.is_listed.load(Ordering::Relaxed) {
+            self.list_existing().await?;
+        }
         if let Some(known) = self.registry.of(session) {
             return match known.observed.user == user.name {
                 true => Ok(()),
@@ -413,24 +420,27 @@ impl Sessions {
 
     /// Adds the engine's sessions to the registry, and marks sessions in the history as ended if the engine no longer
     /// has them. Must run before the server accepts requests; otherwise, a session that is launched meanwhile could be
-    /// mistaken for a missing one, and limits would not count the engine's sessions.
+    /// mistaken for a missing one. If the engine does not respond, the next start tries again.
     pub(crate) async fn find_ended(&self) {
-        let listed = match self.launcher.list().await {
-            Ok(listed) => listed,
-            Err(why) => {
-                warn!("the engine does not respond: {why}");
-                self.registry.set_trouble(Some(why.to_string()));
-                return;
-            }
-        };
-        for observed in &listed {
-            self.registry.apply(observed.clone(), Instant::now());
+        if let Err(why) = self.list_existing().await {
+            warn!("the engine does not respond: {why}");
+            self.registry.set_trouble(Some(why.to_string()));
         }
+    }
+
+    /// Like [`find_ended`](Self::find_ended), for a caller that prevents launches.
+    async fn list_existing(&self) -> Result<(), LaunchError> {
+        let listed = self.launcher.list().await?;
+        for observed in &listed {
+            // A state that the engine has reported meanwhile is newer.
+            self.registry.add(observed.clone(), Instant::now());
+        }
+        self.is_listed.store(true, Ordering::Relaxed);
         let unfinished = match self.store.unfinished().await {
             Ok(unfinished) => unfinished,
             Err(why) => {
                 warn!("cannot record the sessions that ended while the portal was stopped: {why}");
-                return;
+                return Ok(());
             }
         };
         for past in unfinished {
@@ -444,6 +454,7 @@ impl Sessions {
                 let _ = self.store.note_end(session, None, None, why).await;
             }
         }
+        Ok(())
     }
 
     async fn observe(&self, observed: Observed) {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
@@ -22,7 +21,7 @@ struct Engine {
     /// Notified when a launch has ended or has been cut off.
     launch_over: Notify,
     launched: AtomicBool,
-    /// Whether the engine does not respond to stops.
+    /// Whether the engine does not respond to stops and lists.
     silent: AtomicBool,
     /// Whether a read of a log does not end.
     log_hangs: AtomicBool,
@@ -67,6 +66,9 @@ impl Launcher for Engine {
     }
 
     async fn list(&self) -> Result<Vec<Observed>, LaunchError> {
+        if self.silent.load(Ordering::Relaxed) {
+            return Err(LaunchError::Unavailable("no response".to_owned()));
+        }
         Ok(self.listed.lock().unwrap().clone())
     }
 
@@ -209,6 +211,25 @@ async fn limits_count_the_sessions_of_an_earlier_portal() {
     // The engine has not reported a change yet.
     let again = rig.sessions.start(SessionId::random(), &rig.user, "game");
     assert!(matches!(again.await, Err(StartError::TooMany(1))));
+}
+
+#[tokio::test]
+async fn limits_hold_if_the_engine_was_silent_at_first() {
+    let rig = Rig::new(Limits::default()).await;
+    let running = observed(SessionId::random(), Phase::Starting);
+    rig.engine.listed.lock().unwrap().push(running);
+    // No launch in this test waits for the test.
+    rig.engine.may_launch.notify_one();
+    rig.engine.silent.store(true, Ordering::Relaxed);
+    rig.sessions.find_ended().await;
+    let start = || rig.sessions.start(SessionId::random(), &rig.user, "game");
+    let unknown = start().await;
+    assert!(matches!(
+        unknown,
+        Err(StartError::Launch(LaunchError::Unavailable(_)))
+    ));
+    rig.engine.silent.store(false, Ordering::Relaxed);
+    assert!(matches!(start().await, Err(StartError::TooMany(1))));
 }
 
 #[tokio::test]
