@@ -6,6 +6,9 @@ import threading
 from ._context import Context
 from ._library import MudState, Surface, ffi, lib, plain, structure
 
+# Longest wait for a picture in one call, in milliseconds. `close` waits for this call in another thread.
+_WAIT = 100
+
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
@@ -41,14 +44,21 @@ class Client(Context):
     def frame(self, timeout=1.0):
         """Returns the newest picture not yet returned. Waits at most `timeout` seconds, then returns None.
 
-        The picture is a copy, which later calls do not change. Raises `Error` when the stream has ended.
+        The picture is a copy, which later calls do not change. Raises `Error` when the stream has ended, or when
+        another thread closes the client.
         """
         picture = structure("openuvr_picture")
-        with self._lent, self._opened():
-            if self._call(lib.openuvr_next_frame, picture, int(timeout * 1000)) == 0:
+        left = int(timeout * 1000)
+        while True:
+            wait = min(left, _WAIT)
+            with self._lent, self._opened():
+                if self._call(lib.openuvr_next_frame, picture, wait) == 1:
+                    shape = [picture.height, picture.width, 4]
+                    pixels = bytes(ffi.buffer(picture.data, shape[0] * shape[1] * 4))
+                    break
+            left -= wait
+            if left <= 0:
                 return None
-            shape = [picture.height, picture.width, 4]
-            pixels = bytes(ffi.buffer(picture.data, shape[0] * shape[1] * 4))
         view = memoryview(pixels).cast("B", shape)
         return Frame(picture.id, picture.width, picture.height, view)
 

@@ -173,6 +173,17 @@ def main():
             counted = wait_for("statistics", lambda: (arrives(), host.statistics())[1])
             assert counted["players"] == 1
 
+            # A close does not wait for the picture for which another thread waits.
+            ended = []
+
+            def receive():
+                while True:
+                    client.frame(timeout=3600)
+
+            receiving = threading.Thread(target=lambda: ended.append(raises(openuvr.Error, receive)))
+            receiving.start()
+            wait_for("a call", lambda: client._calls > 0)
+
             # A context is closed when no call of another thread uses it.
             closing = threading.Thread(target=client.close)
             with client._opened():
@@ -181,6 +192,8 @@ def main():
                 assert client._closing.alive
             closing.join()
             assert not client._closing.alive
+            receiving.join()
+            assert "closed" in ended[0], ended
             assert "closed" in raises(openuvr.Error, client.frame)
         wait_for("a goodbye", lambda: host.statistics()["players"] == 0)
         assert any("joins" in line for line in log_lines), log_lines
