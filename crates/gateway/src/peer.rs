@@ -54,8 +54,8 @@ const MAX_ADDRESSES: usize = 16;
 /// guess: a browser has some dozens, and restarts ICE some dozens of times). `str0m` sets no limit.
 const MAX_CANDIDATES: usize = 4096;
 
-/// Maximum number of source addresses from which a connection accepts datagrams (a guess: a browser uses a few at each ICE
-/// restart). For each of them, `str0m` keeps an address of the browser.
+/// Maximum number of source addresses from which a connection accepts datagrams, up to the next ICE restart (a guess: a
+/// browser uses a few). For each of them, `str0m` keeps an address of the browser until that restart.
 const MAX_SOURCES: usize = 1024;
 
 /// Number of the header extension for the playout delay in offers of the gateway. `str0m` requires a number, although
@@ -250,7 +250,12 @@ impl Peer {
             return Err(OfferRefused::Addresses);
         }
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
+        let before = state.rtc.direct_api().local_ice_credentials();
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
+        if state.rtc.direct_api().local_ice_credentials() != before {
+            // `str0m` has forgotten the addresses, and accepts no repeated request with the previous credentials.
+            state.sources = Sources::default();
+        }
         state.settle(Instant::now(), &self.sockets);
         drop(state);
         self.woken.notify_one();
@@ -567,6 +572,11 @@ fn candidates_in(sdp: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
+    use str0m::change::SdpAnswer;
+    use str0m::media::Direction;
+
     use super::*;
 
     #[test]
@@ -576,6 +586,70 @@ mod tests {
         assert!((0..MAX_SOURCES).all(|port| sources.admits(from(port))));
         assert!(!sources.admits(from(MAX_SOURCES)));
         assert!(sources.admits(from(0)));
+    }
+
+    /// The browser's next STUN request. Time passes in `now` only.
+    fn request(browser: &mut Rtc, now: &mut Instant) -> Vec<u8> {
+        for _ in 0..1000 {
+            match browser.poll_output().unwrap() {
+                Output::Transmit(packet) if packet.contents.starts_with(&[0, 1]) => {
+                    return packet.contents.to_vec();
+                }
+                Output::Timeout(at) => {
+                    *now = at.max(*now);
+                    browser.handle_input(Input::Timeout(*now)).unwrap();
+                }
+                _ => {}
+            }
+        }
+        panic!("no request");
+    }
+
+    #[test]
+    fn an_ice_restart_makes_room_for_other_addresses() {
+        let main = UdpSocket::bind("127.0.0.1:0").unwrap();
+        main.set_nonblocking(true).unwrap();
+        let local = main.local_addr().unwrap();
+        let sockets = Arc::new(MediaSockets::new(main).unwrap());
+        let options = MediaOptions {
+            codecs: vec![VideoCodec::H264],
+            rate_control: RateControl::Reports,
+        };
+        let mut now = Instant::now();
+        let mut browser = Rtc::builder()
+            .set_rtp_mode(true)
+            .clear_codecs()
+            .enable_h264(true)
+            .build(now);
+        // No program listens at this address.
+        let at = |number: usize| {
+            let [.., high, low] = number.to_be_bytes();
+            SocketAddr::from(([127, 77, high, low], 1))
+        };
+        let candidate = |number| Candidate::host(at(number), Protocol::Udp).unwrap();
+        browser.add_local_candidate(candidate(0));
+        let mut api = browser.sdp_api();
+        api.add_media(MediaKind::Video, Direction::RecvOnly, None, None, None);
+        let (offer, pending) = api.apply().unwrap();
+        let (peer, answer) =
+            Peer::answer(sockets, (local, &[]), &offer.to_sdp_string(), &options).unwrap();
+        let answer = SdpAnswer::from_sdp_string(&answer).unwrap();
+        browser.sdp_api().accept_answer(pending, answer).unwrap();
+        let repeated = request(&mut browser, &mut now);
+        assert!((0..=MAX_SOURCES).all(|number| peer.receive(at(number), &repeated)));
+        assert!(!peer.lock().sources.0.contains(&at(MAX_SOURCES)));
+
+        let mut api = browser.sdp_api();
+        api.ice_restart(false);
+        let (offer, pending) = api.apply().unwrap();
+        let answer = peer.answer_again(&offer.to_sdp_string()).unwrap();
+        let answer = SdpAnswer::from_sdp_string(&answer).unwrap();
+        browser.sdp_api().accept_answer(pending, answer).unwrap();
+        // The restart removed the previous address.
+        browser.add_local_candidate(candidate(MAX_SOURCES));
+        let next = request(&mut browser, &mut now);
+        assert!(peer.receive(at(MAX_SOURCES), &next));
+        assert!(peer.lock().sources.0.contains(&at(MAX_SOURCES)));
     }
 
     #[test]
