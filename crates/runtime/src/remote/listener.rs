@@ -29,7 +29,7 @@ use rustix::net::{
 use rustix::process::getuid;
 
 use super::channel::{Channel, ReceiveError, SendError};
-use crate::host::{Admission, HostRuntime, SubscribeError};
+use crate::host::{Admission, AdmissionGrant, AdmitRefused, HostRuntime, SubscribeError};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::sys::peer_credentials;
@@ -191,15 +191,7 @@ impl Shared {
         let Some(host) = self.host.upgrade() else {
             return;
         };
-        let its = channel.clone();
-        host.admit(admission, move |admitted| {
-            let reply = match admitted {
-                Ok(admitted) => HostMessage::Admitted(admitted),
-                Err(why) => HostMessage::NotAdmitted(why),
-            };
-            // This uses `offer`, because the control thread must not block.
-            let _ = its.offer(&reply, &[]);
-        });
+        host.admit(admission, admission_answer(channel.clone()));
         drop(host);
         wait_for_close(channel);
     }
@@ -307,6 +299,35 @@ impl Shared {
     }
 }
 
+/// The connection of an admission. Dropping it ends the connection.
+struct AdmissionConnection(Arc<Channel>);
+
+impl AdmissionConnection {
+    fn answer(&self, admitted: Result<AdmissionGrant, AdmitRefused>) {
+        let reply = match admitted {
+            Ok(admitted) => HostMessage::Admitted(admitted),
+            Err(why) => HostMessage::NotAdmitted(why),
+        };
+        // This uses `offer`, because the control thread must not block.
+        let _ = self.0.offer(&reply, &[]);
+    }
+}
+
+impl Drop for AdmissionConnection {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The callback that sends the host's answer. If the host is busy or stops, it drops the callback without calling it.
+/// This ends the connection, so that the peer does not wait for an answer.
+fn admission_answer(
+    channel: Arc<Channel>,
+) -> impl FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send + 'static {
+    let connection = AdmissionConnection(channel);
+    move |admitted| connection.answer(admitted)
+}
+
 /// Waits until the peer closes the connection. The peer does so after it has received the answer or, on a connection
 /// for sound, when it has no listeners any more.
 fn wait_for_close(channel: &Channel) {
@@ -365,5 +386,34 @@ impl Subscriber for Forwarder {
 
     fn update(&mut self, _: Instant, update: Update) {
         self.send(&HostMessage::Update(update), &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::socketpair;
+
+    use super::*;
+
+    fn connection() -> (Arc<Channel>, Channel) {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        (Arc::new(Channel::new(ours)), Channel::new(theirs))
+    }
+
+    #[test]
+    fn an_admission_without_an_answer_ends_the_connection() {
+        let (ours, theirs) = connection();
+        drop(admission_answer(ours.clone()));
+        let sent = theirs.offer(&GatewayMessage::Figures, &[]);
+        assert_eq!(sent, Err(SendError::Gone));
+    }
+
+    #[test]
+    fn the_answer_to_an_admission_arrives_before_the_end() {
+        let (ours, theirs) = connection();
+        admission_answer(ours.clone())(Err(AdmitRefused::Unknown));
+        let answer = theirs.receive().map(|(answer, _)| answer);
+        assert_eq!(answer, Ok(HostMessage::NotAdmitted(AdmitRefused::Unknown)));
     }
 }
