@@ -187,15 +187,37 @@ impl Launcher {
         self.lost.fetch_add(lost, Ordering::Relaxed);
     }
 
-    /// Sends a report if the send buffer has room. Returns whether the report needs no retry.
+    /// Sends a report if the send buffer has room. Returns whether it was sent.
     fn offer(&self, report: &LaunchReport) -> bool {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match frame::to_bytes(report) {
-            Ok(bytes) => send(self.socket.as_fd(), &bytes, flags).is_ok(),
-            // The report contains a text of more than 8 KiB.
-            Err(_) => true,
-        }
+        let bytes = encoded(report);
+        bytes.is_some_and(|bytes| send(self.socket.as_fd(), &bytes, flags).is_ok())
     }
+}
+
+/// Maximum bytes of the text of a report that is otherwise too long.
+const MAX_TEXT: usize = LaunchReport::MAX_LEN / 2;
+
+/// Encodes a report. If it is too long, its text is truncated. `None` if it is too long for another reason.
+fn encoded(report: &LaunchReport) -> Option<Vec<u8>> {
+    if let Ok(bytes) = frame::to_bytes(report) {
+        return Some(bytes);
+    }
+    let mut shorter = report.clone();
+    let LaunchReport::Notice(notice) = &mut shorter else {
+        return None;
+    };
+    let text = match notice {
+        Notice::Failed(text)
+        | Notice::Warning(text)
+        | Notice::Pairing(text)
+        | Notice::Clipboard(text)
+        | Notice::Sound(text) => text,
+        Notice::SourceEnded(why) => why.to_mut(),
+        _ => return None,
+    };
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    frame::to_bytes(&shorter).ok()
 }
 
 impl AsFd for Launcher {
@@ -222,4 +244,25 @@ pub(crate) fn children_of(process: Pid) -> Vec<Pid> {
 
 fn failed(e: Errno) -> String {
     format!("can't reach openuvr: {e}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_truncated() {
+        let long = "é".repeat(LaunchReport::MAX_LEN);
+        let sent = |notice: Notice| {
+            let bytes = encoded(&notice.into()).expect("a shorter report");
+            frame::from_bytes::<LaunchReport>(&bytes).expect("a report")
+        };
+        let kept = "é".repeat(MAX_TEXT / 2);
+        let failed = LaunchReport::from(Notice::Failed(kept.clone()));
+        assert_eq!(sent(Notice::Failed(long.clone())), failed);
+        let ended = LaunchReport::from(Notice::SourceEnded(kept.into()));
+        assert_eq!(sent(Notice::SourceEnded(long.into())), ended);
+        let short = Notice::Warning("short".into());
+        assert_eq!(sent(short.clone()), LaunchReport::from(short));
+    }
 }
