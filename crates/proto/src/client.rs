@@ -51,6 +51,10 @@ const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 /// for longer than the host's timeout, the host stops key repeat, so that a key whose release was lost does not repeat.
 const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
+/// Interval between answers after which the host may have released the game pads: the host's silence limit
+/// (`host::RELEASE_AFTER`, 1.5 s) with a margin for delay variation (guess).
+const PADS_RELEASED_AFTER: Duration = Duration::from_millis(1250);
+
 /// Interval of display messages. They are repeated, because a message may be lost, and because the display's phase
 /// drifts against the host's clock.
 const DISPLAY_INTERVAL: Duration = Duration::from_secs(1);
@@ -218,6 +222,7 @@ impl ClientSession {
         datagram: &[u8],
     ) -> Result<(), Reject> {
         self.detect_own_silence(now);
+        let was_interrupted = self.is_interrupted(now);
         let heard = self.plane.handle(now, datagram)?;
         self.no_session_since = None;
         for heard in heard {
@@ -230,7 +235,24 @@ impl ClientSession {
                 PlaneEvent::Message(message) => self.handle_message(message),
             }
         }
+        if was_interrupted && !self.is_interrupted(now) && !self.over {
+            self.restore_pads(now);
+        }
         Ok(())
+    }
+
+    /// Whether the host may have heard nothing for so long that it has released the game pads.
+    fn is_interrupted(&self, now: Instant) -> bool {
+        self.plane.silence(now).max(self.plane.unanswered(now)) >= PADS_RELEASED_AFTER
+    }
+
+    /// Sends the states of the game pads again, unless they are neutral. Otherwise, a held stick would have no effect
+    /// until it is moved.
+    fn restore_pads(&mut self, now: Instant) {
+        let held: Vec<_> = self.outbox.held_pads().collect();
+        for event in held {
+            self.input(now, event, now);
+        }
     }
 
     /// Handles an unsealed datagram: the host's reply to a datagram of an unknown session. Anyone can forge this reply.

@@ -266,6 +266,19 @@ fn pads_are_announced_again_after_a_silence_of_the_host() {
 }
 
 #[test]
+fn a_held_stick_takes_effect_again_after_a_silence() {
+    let mut world = World::new(4);
+    world.join(pads(&[connected(0), connected(1)]), false);
+    world.input(0, held(0, SOUTH, 9));
+    world.inputs();
+    world.lossy = true;
+    world.pass(2000);
+    world.lossy = false;
+    world.pass(1000);
+    assert_eq!(world.inputs(), [held(0, SOUTH, 9)]);
+}
+
+#[test]
 fn a_rumble_reaches_the_player_alone_and_ends_with_the_role() {
     let mut world = World::new(4);
     world.join(pads(&[connected(0)]), false);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::batch::{InputBatch, MAX_EVENT_BYTES, MAX_EVENTS, event_length};
 use super::event::{EV_REL, EV_SYN, InputEvent};
+use super::pad::PadState;
 use super::pads::Pads;
 use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
@@ -162,6 +163,13 @@ impl Outbox {
     #[must_use]
     pub fn holds_keys(&self) -> bool {
         !self.pressed.held().is_empty()
+    }
+
+    /// The states of the gamepads that are not neutral, after the newest event.
+    pub fn held_pads(&self) -> impl Iterator<Item = InputEvent> + '_ {
+        let states = self.pads.connected();
+        let held = states.filter(|(_, _, state)| *state != PadState::NEUTRAL);
+        held.map(|(pad, _, state)| InputEvent::Pad { pad, state })
     }
 
     /// The oldest unacknowledged events, up to the size of a datagram.
