@@ -23,7 +23,7 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -170,7 +170,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         app.name()
     );
     let begun = clock::now();
-    watch(args, &stop, &mut app, &mut || pair.check())?;
+    watch(args, &stop, &mut app, &mut || {
+        pair.host.check()?;
+        check_not_closed(pair.client.ended())?;
+        pair.client.check()
+    })?;
 
     let window = [begun, clock::now()];
     let verdict = compare(&host_display, &client_display);
@@ -299,6 +303,18 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
             .env("PULSE_SINK", HOST_SINK);
     }
     Child::start("application", command, None)
+}
+
+/// Returns an error if the client has ended normally, because its user has closed the window. There is then no verdict,
+/// because the demo compares the pictures at its end.
+fn check_not_closed(ended: Option<ExitStatus>) -> Result<()> {
+    if ended.is_some_and(|status| status.success()) {
+        bail!(
+            "the client has ended, so the pictures can't be compared: leave its window open, and end the demo with \
+             Ctrl-C"
+        );
+    }
+    Ok(())
 }
 
 /// The duration of the demo; `None` means until Ctrl-C.
@@ -515,6 +531,7 @@ fn write_png(shots: &[&Shot], path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
     use std::sync::Arc;
 
     use clap::Parser as _;
@@ -525,6 +542,15 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: Args,
+    }
+
+    #[test]
+    fn a_closed_client_is_no_failure_of_the_client() {
+        let ended = |status| check_not_closed(Some(ExitStatus::from_raw(status)));
+        let why = ended(0).unwrap_err().to_string();
+        assert!(why.contains("leave its window open"), "{why}");
+        // The client's log explains its failure.
+        assert!(ended(1 << 8).is_ok() && check_not_closed(None).is_ok());
     }
 
     #[test]
