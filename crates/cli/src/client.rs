@@ -219,7 +219,10 @@ fn open(
 ) -> Result<Opened> {
     let mut opened = match host {
         Some(host) => config.runtime_config(host).open(),
-        None => open_discovered(config, discovery::select(&config.config_dir, interface)?),
+        None => {
+            let host = discovery::select(&config.config_dir, interface)?;
+            open_discovered(config, host, interface)
+        }
     }
     .map_err(|e| anyhow!(e))?;
     for why in &opened.unusable {
@@ -250,13 +253,22 @@ fn open(
 
 /// Creates a client of a discovered host. The client uses any of the host's addresses, and authenticates the host only
 /// by the key that is stored for this host.
-fn open_discovered(config: &ClientConfig, host: discovery::SelectedHost) -> Result<Opened, String> {
+fn open_discovered(
+    config: &ClientConfig,
+    host: discovery::SelectedHost,
+    interface: Option<&str>,
+) -> Result<Opened, String> {
     let mut opened = config.runtime_config(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {
         opened.host = known_as;
     }
     if !opened.only.is_some_and(|transport| transport.is_ethernet()) {
         opened.paths = host.paths;
+        let (folder, fingerprint) = (config.config_dir.clone(), host.fingerprint);
+        let interface = interface.map(str::to_owned);
+        opened.search = Some(Box::new(move || {
+            discovery::search_again(&folder, interface.as_deref(), &fingerprint)
+        }));
     }
     Ok(opened)
 }

@@ -19,7 +19,7 @@ mod moonlight;
 mod search;
 
 pub use announce::{Announcer, HostInfo};
-pub use list::{Args, SelectedHost, run, select};
+pub use list::{Args, SelectedHost, run, search_again, select};
 pub use moonlight::MoonlightAnnouncement;
 
 /// The service type. Each instance is a host (RFC 6763, section 4.1.2).

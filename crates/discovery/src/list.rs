@@ -60,6 +60,8 @@ pub struct SelectedHost {
     pub paths: Vec<PathId>,
     /// The address under which its key is stored. The key authenticates the host at any address.
     pub known_as: Option<String>,
+    /// The fingerprint that it announces, for [`search_again`].
+    pub fingerprint: String,
 }
 
 /// Discovers hosts at the access point that the interface `joined` has just joined, or on all interfaces if `joined` is
@@ -118,6 +120,30 @@ pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     })?)
 }
 
+/// Searches again for a selected host, on the same interfaces, and returns its present addresses. Blocks for seconds.
+///
+/// # Errors
+/// Returns one line if there is no network or the host is not found.
+pub fn search_again(
+    config_dir: &Path,
+    joined: Option<&str>,
+    fingerprint: &str,
+) -> Result<Vec<PathId>, String> {
+    let known = HostStore::open(config_dir).map_err(|e| e.to_string())?;
+    let paths = paths_of(&search(&known, joined)?, fingerprint);
+    match paths.is_empty() {
+        true => Err(format!("the host {fingerprint} is not announced here")),
+        false => Ok(paths),
+    }
+}
+
+/// The addresses of the host with this fingerprint.
+fn paths_of(found: &[DiscoveredHost], fingerprint: &str) -> Vec<PathId> {
+    let same = found.iter().filter(|host| host.fingerprint == fingerprint);
+    let addresses = same.flat_map(|host| &host.addresses);
+    addresses.map(|a| path_of(a.address)).collect()
+}
+
 /// The known host, if there is exactly one.
 fn single_known(found: &[DiscoveredHost]) -> Option<&DiscoveredHost> {
     let mut known = found.iter().filter(|host| host.known_as.is_some());
@@ -131,6 +157,7 @@ fn selected(host: &DiscoveredHost) -> Result<SelectedHost> {
         target: first.to_string().parse()?,
         paths: host.addresses.iter().map(|a| path_of(a.address)).collect(),
         known_as: host.known_as.clone(),
+        fingerprint: host.fingerprint.clone(),
     })
 }
 
@@ -196,6 +223,15 @@ mod tests {
         assert_eq!(chosen.target.to_string(), "192.0.2.7:4710");
         assert_eq!(chosen.known_as.as_deref(), Some("desk:4710"));
         assert_eq!(chosen.paths.len(), 1);
+    }
+
+    #[test]
+    fn a_host_is_found_again_by_its_fingerprint() {
+        let chosen = selected(&host("desk", DESK, None)).unwrap();
+        let stranger = host("desk", "ffff-4567-89ab-cdef", None);
+        let again = [stranger.clone(), host("renamed", DESK, None)];
+        assert_eq!(paths_of(&again, &chosen.fingerprint), chosen.paths);
+        assert!(paths_of(&[stranger], &chosen.fingerprint).is_empty());
     }
 
     #[test]

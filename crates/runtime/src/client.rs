@@ -94,6 +94,10 @@ pub fn title(host: &str, reason: Option<ObserverReason>) -> String {
 pub type OpenSurface =
     Box<dyn FnMut(Configuration, &str, Role) -> Result<Surface, PresentError> + Send>;
 
+/// Searches for a lost host, and returns its paths or one line with the reason why it was not found. May block for
+/// seconds.
+pub type SearchHost = Box<dyn FnMut() -> Result<Vec<PathId>, String> + Send>;
+
 /// Everything a client needs.
 pub struct ClientSetup {
     /// The client's identity.
@@ -109,6 +113,8 @@ pub struct ClientSetup {
     pub target: Target,
     /// The host's addresses, best first. The first address that answers is used.
     pub paths: Vec<PathId>,
+    /// Searches for the host when it is lost, instead of resolving `target` again. For a host that was discovered.
+    pub search: Option<SearchHost>,
     /// The PIN that the host shows, for one pairing. The client does not use it with a known host; see
     /// [`HostCredentials`](openuvr_proto::control::credentials::HostCredentials).
     pub pin: Option<Pin>,
@@ -475,6 +481,7 @@ impl ClientRuntime {
             true => Some(resolver::AddressResolver::start(
                 setup.target.clone(),
                 setup.only,
+                setup.search.take(),
                 &scheduler,
             )),
             false => None,

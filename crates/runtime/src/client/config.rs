@@ -22,7 +22,8 @@ use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
 
 use super::{
-    AudioSink, ClientSetup, MicrophoneSource, OpenSurface, StereoSettings, Target, Volume,
+    AudioSink, ClientSetup, MicrophoneSource, OpenSurface, SearchHost, StereoSettings, Target,
+    Volume,
 };
 use crate::identity_store::{self, load_or_create};
 use crate::machine;
@@ -133,6 +134,8 @@ pub struct Opened {
     pub target: Target,
     /// The host's addresses, best first.
     pub paths: Vec<PathId>,
+    /// Searches for the host when it is lost: see [`ClientSetup::search`]. [`Config::open`] sets `None`.
+    pub search: Option<SearchHost>,
     /// The PIN for one pairing.
     pub pin: Option<Pin>,
     /// Host key and ticket from a portal.
@@ -178,6 +181,7 @@ impl Opened {
             host: self.host,
             target: self.target,
             paths: self.paths,
+            search: self.search,
             pin: self.pin,
             portal: self.portal,
             pair_again: self.pair_again,
@@ -251,6 +255,7 @@ impl Config {
             host: format!("{}:{}", self.host.host, self.host.port),
             target: self.host.clone(),
             paths,
+            search: None,
             pin,
             portal: self.portal,
             pair_again: self.pair_again,

@@ -23,7 +23,7 @@ use self::display_times::DisplayTimes;
 use self::session::{ActiveSession, GrantedRole};
 use super::connect::{ConnectError, ConnectOptions, connect, pause};
 use super::overlay::Overlay;
-use super::resolver::{AddressResolver, paths_after};
+use super::resolver::{AddressResolver, paths_after, paths_after_search};
 use super::screen::Screen;
 use super::stereo::{StereoEvent, StereoOptions, StereoPresenter};
 use super::{ClientSetup, Notice, PanicReporter, Shared, StopReason, input};
@@ -192,15 +192,20 @@ impl Media {
         self.connection != ConnectionState::Initial
     }
 
-    /// Waits before the next attempt to reconnect, and then uses newly resolved addresses.
+    /// Waits before the next attempt to reconnect, and then uses newly found addresses.
     fn retry_discovery(&mut self) {
         if let Some(resolver) = &self.resolver {
             resolver.request();
         }
         pause(&self.shared, RETRY, &mut self.batch);
-        if let Some(found) = self.resolver.as_ref().and_then(AddressResolver::take_found) {
+        if let Some(resolver) = &self.resolver
+            && let Some(found) = resolver.take_found()
+        {
             let setup = &mut self.setup;
-            setup.paths = paths_after(&setup.target, found, &setup.paths);
+            setup.paths = match resolver.discovers {
+                true => paths_after_search(found, &setup.paths),
+                false => paths_after(&setup.target, found, &setup.paths),
+            };
         }
     }
 
