@@ -42,14 +42,18 @@ impl Authority {
         let mut cookie = [0; 16];
         random(&mut cookie)?;
         let mut options = OpenOptions::new();
+        let operation = format!(
+            "can't write the cookie of the virtual display to {}",
+            file.display()
+        );
         let opened = options.write(true).create_new(true).mode(0o600).open(&file);
-        opened
-            .and_then(|mut opened| opened.write_all(&entry(&cookie)))
-            .map_err(system(format!(
-                "can't write the cookie of the virtual display to {}",
-                file.display()
-            )))?;
-        Ok(Authority { file, cookie })
+        let opened = opened.map_err(system(operation.clone()))?;
+        // If the write fails, the drop of this value removes the new file.
+        let authority = Authority { file, cookie };
+        (&opened)
+            .write_all(&entry(&cookie))
+            .map_err(system(operation))?;
+        Ok(authority)
     }
 
     /// The file's path, for `XAUTHORITY`.

@@ -126,9 +126,12 @@ fn take_lock(lock: &Path) -> io::Result<bool> {
         match fs::File::create_new(lock) {
             Ok(mut file) => {
                 let id = std::process::id();
-                return file
-                    .write_all(format!("{id:>10}\n").as_bytes())
-                    .map(|()| true);
+                let written = file.write_all(format!("{id:>10}\n").as_bytes());
+                if written.is_err() {
+                    // Other programs would treat the number as taken, because this file names no owner.
+                    let _ = fs::remove_file(lock);
+                }
+                return written.map(|()| true);
             }
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
             Err(why) => return Err(why),
