@@ -25,6 +25,11 @@ use crate::state::State;
 use crate::xwayland::X11Display;
 use crate::xwayland::wire::{REPORTS, Report};
 
+/// The stack of the compositor's thread. smithay calls itself once for each level of nested subsurfaces, and a client may
+/// nest all of its 4096 surfaces (`MAX_SURFACES`). The stack has 8 KiB for each level: ten times the 800 bytes of the
+/// largest such function in a release build. Unused memory of a stack is not allocated.
+const STACK: usize = 32 << 20;
+
 /// The settings of a display.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -94,7 +99,9 @@ impl WaylandDisplay {
         let ends = Endpoints::new(size).map_err(|why| started(&why))?;
         let (commands, inbox) = command_channel(COMMANDS);
         let (ready, result) = sync_channel(1);
-        let thread = std::thread::Builder::new().name("ouvr-wayland".to_owned());
+        let thread = std::thread::Builder::new()
+            .name("ouvr-wayland".to_owned())
+            .stack_size(STACK);
         let own = folder.path().join("xauthority");
         let authority = options.authority.clone().unwrap_or(own);
         let (reports, reported) = command_channel(REPORTS);

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use openuvr_media::capture::Capture as _;
 use openuvr_proto::units::Size;
-use wayland_client::protocol::wl_shm;
+use wayland_client::protocol::{wl_shm, wl_subcompositor};
 
 use crate::client::{Client, memory};
 use crate::rig::{Rig, SIZE};
@@ -138,6 +138,35 @@ fn a_thousand_surfaces_are_served_and_too_many_are_not() {
             break;
         }
     }
+    assert_goes_on(&mut rig);
+}
+
+#[test]
+fn subsurfaces_may_be_nested_as_deeply_as_possible() {
+    let mut rig = Rig::new();
+    let mut client = rig.client();
+    let window = client.coloured(None, 0x20_2020);
+    let qh = client.qh();
+    let subcompositor: wl_subcompositor::WlSubcompositor =
+        client.globals.bind(&qh, 1..=1, ()).unwrap();
+    let picture = client.picture(Size::new(8, 8));
+    let mut parent = window.surface.clone();
+    for level in 0..4000 {
+        let surface = client.compositor.create_surface(&qh, ());
+        subcompositor.get_subsurface(&surface, &parent, &qh, ());
+        surface.attach(Some(&picture.buffer), 0, 0);
+        surface.commit();
+        if level % 100 == 0 {
+            client.sync();
+        }
+        parent = surface;
+    }
+    window.surface.commit();
+    client.sync();
+    // The display draws all levels.
+    rig.settle();
+    assert!(is_connected(&mut client));
+    drop(client);
     assert_goes_on(&mut rig);
 }
 
