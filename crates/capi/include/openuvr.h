@@ -451,7 +451,7 @@ struct openuvr_config {
     const char *pin;
     // 1: opens pairing with a random PIN (see `openuvr_pin`); 0: only if no device is paired.
     uint32_t pair;
-    // How long pairing stays open, in seconds; 120 by default.
+    // How long pairing stays open, in seconds, at least 1; 120 by default.
     uint32_t pair_seconds;
     // The policy for a second player. 0: refuse; 1: observer, the default; 2: take over the player's role.
     uint32_t second_player;

@@ -48,7 +48,7 @@ pub struct openuvr_config {
     pub pin: *const c_char,
     /// 1: opens pairing with a random PIN (see `openuvr_pin`); 0: only if no device is paired.
     pub pair: u32,
-    /// How long pairing stays open, in seconds; 120 by default.
+    /// How long pairing stays open, in seconds, at least 1; 120 by default.
     pub pair_seconds: u32,
     /// The policy for a second player. 0: refuse; 1: observer, the default; 2: take over the player's role.
     pub second_player: u32,

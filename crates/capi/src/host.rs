@@ -184,7 +184,7 @@ impl Kind for Host {
             config_dir: dir.map(PathBuf::from),
             pin,
             pair: config.pair != 0,
-            pairing_timeout: config.pair_seconds,
+            pairing_timeout: pair_seconds(config.pair_seconds)?,
             second_player: second_player(config.second_player)?,
             max_observers: narrow("max_observers", config.max_observers)?,
             encoders: vec![EncoderName(word.encoder)],
@@ -310,6 +310,14 @@ fn address(bind: &str) -> Outcome<SocketAddr> {
         let why = format!("bind: {bind:?} is not an ADDRESS:PORT, such as [::]:4710");
         Failure::argument(why)
     })
+}
+
+/// How long pairing stays open. Pairing for no time would be reported as open, but refuse every device.
+fn pair_seconds(seconds: u32) -> Outcome<u32> {
+    match seconds {
+        0 => Err(Failure::argument("pair_seconds must be at least 1")),
+        seconds => Ok(seconds),
+    }
 }
 
 /// The policy for second players.

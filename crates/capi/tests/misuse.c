@@ -93,6 +93,8 @@ static void configurations(void)
     EXPECT(refused(&config, "everywhere"), OPENUVR_ERROR_ARGUMENT);
     config = valid_config(), config.pin = "12";
     EXPECT(refused(&config, "pin"), OPENUVR_ERROR_ARGUMENT);
+    config = valid_config(), config.pair_seconds = 0;
+    EXPECT(refused(&config, "pair_seconds"), OPENUVR_ERROR_ARGUMENT);
     config = valid_config(), config.name = "\xff";
     EXPECT(refused(&config, "UTF-8"), OPENUVR_ERROR_ARGUMENT);
 
