@@ -2,10 +2,12 @@
 //!
 //! Copied data is fetched from its application only when another application pastes it, or when the host reads copied
 //! text for the player. Data passes through memory: at most [`MOST`] bytes per transfer, and only a few transfers at a
-//! time. A transfer without progress is ended.
+//! time. A transfer of more data, or without progress, is ended. A Wayland application then gets only the start of the
+//! data, because a pipe can't report an error.
 //!
 //! Spec: ICCCM 2.0, section 2; XFixes 5, "Selection tracking".
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -50,7 +52,7 @@ struct Fetch {
     window: WindowId,
     target: OwnedFd,
     /// The data that remains to be written.
-    data: Vec<u8>,
+    data: VecDeque<u8>,
     total: usize,
     in_parts: bool,
     complete: bool,
@@ -61,7 +63,8 @@ struct Fetch {
 struct Paste {
     request: SelectionRequestEvent,
     source: OwnedFd,
-    data: Vec<u8>,
+    /// The data that remains to be sent.
+    data: VecDeque<u8>,
     ended: bool,
     in_parts: bool,
     /// Whether the application has read the previous part.
@@ -147,7 +150,7 @@ impl Selection {
         self.fetches.push(Fetch {
             window,
             target,
-            data: Vec::new(),
+            data: VecDeque::new(),
             total: 0,
             in_parts: false,
             complete: false,
@@ -307,7 +310,7 @@ impl Selection {
         self.pastes.push(Paste {
             request,
             source,
-            data: Vec::new(),
+            data: VecDeque::new(),
             ended: false,
             in_parts: false,
             taken: false,
@@ -386,20 +389,21 @@ impl Fetch {
         self.until = clock::now() + PATIENCE;
         self.total = self.total.saturating_add(reply.value.len());
         self.complete = !self.in_parts || reply.value.is_empty();
-        if self.total > MOST {
+        if self.total > MOST || reply.bytes_after > 0 {
+            warn_too_long("an X11 application has copied");
             self.complete = true;
             self.data.clear();
             return Ok(());
         }
-        self.data.extend_from_slice(&reply.value);
+        self.data.extend(&reply.value);
         Ok(())
     }
 
     fn write(&mut self, now: Instant) {
         while !self.data.is_empty() {
-            match rustix::io::write(&self.target, &self.data) {
+            match rustix::io::write(&self.target, self.data.as_slices().0) {
                 Ok(count) => {
-                    self.data.drain(..count);
+                    drop(self.data.drain(..count));
                     self.until = now + PATIENCE;
                 }
                 Err(Errno::INTR) => {}
@@ -414,27 +418,37 @@ impl Fetch {
 }
 
 impl Paste {
-    fn advance(
-        &mut self,
-        conn: &RustConnection,
-        atoms: &Atoms,
-        now: Instant,
-    ) -> Result<(), XwmError> {
+    /// Reads the data that has arrived. Returns `false` if it is more than [`MOST`] bytes.
+    fn read(&mut self, now: Instant) -> bool {
         let mut part = [0; 16 << 10];
-        while !self.ended {
+        while !self.ended && self.data.len() <= MOST {
             match rustix::io::read(&self.source, &mut part) {
                 Ok(0) => self.ended = true,
                 Ok(count) => {
-                    self.data.extend_from_slice(&part[..count]);
+                    self.data.extend(&part[..count]);
                     self.until = now + PATIENCE;
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(_) => self.ended = true,
             }
-            self.ended |= self.data.len() >= MOST;
         }
+        self.data.len() <= MOST
+    }
+
+    fn advance(
+        &mut self,
+        conn: &RustConnection,
+        atoms: &Atoms,
+        now: Instant,
+    ) -> Result<(), XwmError> {
+        let fits = self.read(now);
         let request = &self.request;
+        if !fits {
+            warn_too_long("an X11 application pastes");
+            self.over = true;
+            return answer(conn, request, false);
+        }
         if self.until <= now && !self.over {
             self.over = true;
             return match self.in_parts {
@@ -448,7 +462,8 @@ impl Paste {
         let (window, name) = (request.requestor, request.property);
         if !self.in_parts && self.data.len() <= PART {
             let kind = request.target;
-            conn.change_property8(PropMode::REPLACE, window, name, kind, &self.data)?;
+            let data = self.data.make_contiguous();
+            conn.change_property8(PropMode::REPLACE, window, name, kind, data)?;
             self.over = true;
             return answer(conn, request, true);
         }
@@ -470,6 +485,13 @@ impl Paste {
         }
         Ok(())
     }
+}
+
+fn warn_too_long(what: &str) {
+    tracing::warn!(
+        "{what} more than {} MiB of data, which is not transferred completely: save it in a file",
+        MOST >> 20
+    );
 }
 
 /// Whether a type is text.
@@ -497,4 +519,41 @@ fn answer(
     };
     conn.send_event(false, request.requestor, EventMask::NO_EVENT, event)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// Reads `length` bytes to the end of a pipe. Returns whether all of them may be pasted.
+    fn pasted(length: usize) -> bool {
+        let (source, target) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let mut paste = Paste {
+            request: SelectionRequestEvent::default(),
+            source,
+            data: VecDeque::new(),
+            ended: false,
+            in_parts: false,
+            taken: false,
+            over: false,
+            until: clock::now(),
+        };
+        let writer = std::thread::spawn(move || {
+            // The reader may stop early.
+            let _ = std::fs::File::from(target).write_all(&vec![7; length]);
+        });
+        let fits = paste.read(clock::now());
+        assert_eq!(fits, paste.ended && paste.data.len() == length);
+        drop(paste);
+        writer.join().unwrap();
+        fits
+    }
+
+    #[test]
+    fn data_beyond_the_limit_is_not_cut_off_silently() {
+        assert!(pasted(MOST));
+        assert!(!pasted(MOST + 1));
+    }
 }
