@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use rustix::event::PollFlags;
+use wayland_client::backend::WaylandError;
 use wayland_client::globals::{GlobalListContents, registry_queue_init};
 use wayland_client::protocol::wl_output::{self, WlOutput};
 use wayland_client::protocol::wl_registry::{self, WlRegistry};
@@ -25,6 +27,21 @@ pub fn connect(name: Option<&str>) -> Result<Connection, String> {
     };
     let stream = UnixStream::connect(&path).map_err(failed)?;
     Connection::from_socket(stream).map_err(|cause| failed(io::Error::other(cause)))
+}
+
+/// Sends the requests, and returns the events of the socket that a wait for the compositor must include. If the
+/// compositor does not read at present, the remaining requests must be sent when the socket is writable.
+///
+/// # Errors
+/// [`WaylandError`] if the connection has failed.
+pub(crate) fn flush(conn: &Connection) -> Result<PollFlags, WaylandError> {
+    match conn.flush() {
+        Ok(()) => Ok(PollFlags::IN),
+        Err(WaylandError::Io(cause)) if cause.kind() == io::ErrorKind::WouldBlock => {
+            Ok(PollFlags::IN | PollFlags::OUT)
+        }
+        Err(cause) => Err(cause),
+    }
 }
 
 /// The name of the display: `name`, or otherwise the environment variable `WAYLAND_DISPLAY`, or otherwise `wayland-0`.
@@ -128,4 +145,33 @@ pub fn interfaces(conn: &Connection) -> Result<BTreeMap<String, u32>, String> {
     Ok(globals
         .map(|global| (global.interface, global.version))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use wayland_client::delegate_noop;
+    use wayland_client::protocol::wl_callback::WlCallback;
+
+    use super::*;
+
+    struct Nothing;
+
+    delegate_noop!(Nothing: ignore WlCallback);
+
+    #[test]
+    fn a_full_socket_is_waited_for() {
+        let (own, mut compositor) = UnixStream::pair().unwrap();
+        let mut filler = own.try_clone().unwrap();
+        let conn = Connection::from_socket(own).unwrap();
+        filler.set_nonblocking(true).unwrap();
+        while filler.write(&[0; 4096]).is_ok_and(|count| count > 0) {}
+        let queue = conn.new_event_queue::<Nothing>();
+        conn.display().sync(&queue.handle(), ());
+        assert_eq!(flush(&conn).unwrap(), PollFlags::IN | PollFlags::OUT);
+        compositor.set_nonblocking(true).unwrap();
+        while compositor.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+        assert_eq!(flush(&conn).unwrap(), PollFlags::IN);
+    }
 }

@@ -143,16 +143,10 @@ impl Compositor {
         result.map(drop).map_err(|e| gone(&self.name, &e))
     }
 
-    /// Sends the requests.
-    pub(super) fn flush(&self) -> Result<(), CaptureError> {
-        match self.conn.flush() {
-            Ok(()) => Ok(()),
-            // The compositor is not reading at present, so the remaining requests are sent later.
-            Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {
-                Ok(())
-            }
-            Err(cause) => Err(gone(&self.name, &cause)),
-        }
+    /// Sends the requests, and returns the events to wait for. If the compositor does not read at present, the next wait
+    /// sends the remaining requests.
+    pub(super) fn flush(&self) -> Result<PollFlags, CaptureError> {
+        display::flush(&self.conn).map_err(|cause| gone(&self.name, &cause))
     }
 
     /// Waits for events, for the waker, or until the specified time.
@@ -160,12 +154,12 @@ impl Compositor {
         let Some(guard) = self.queue.prepare_read() else {
             return Ok(());
         };
-        self.flush()?;
+        let events = self.flush()?;
         let span = until.map(|until| until.since(clock::now()));
         let span = span.and_then(|span| Timespec::try_from(span).ok());
         let socket: BorrowedFd<'_> = guard.connection_fd();
         let mut fds = [
-            PollFd::from_borrowed_fd(socket, PollFlags::IN),
+            PollFd::from_borrowed_fd(socket, events),
             PollFd::from_borrowed_fd(waker.fd(), PollFlags::IN),
         ];
         match poll(&mut fds, span.as_ref()) {

@@ -88,14 +88,10 @@ impl WaylandClipboard {
         ClipboardError(format!("{}: the clipboard failed: {cause}", self.name))
     }
 
-    /// Sends the requests. If the compositor does not read at present, the remaining requests are sent later.
-    fn flush(&self) -> Result<(), ClipboardError> {
-        match self.conn.flush() {
-            Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {
-                Ok(())
-            }
-            flushed => flushed.map_err(|cause| self.broke(&cause)),
-        }
+    /// Sends the requests, and returns the events to wait for. If the compositor does not read at present, the next wait
+    /// sends the remaining requests.
+    fn flush(&self) -> Result<PollFlags, ClipboardError> {
+        display::flush(&self.conn).map_err(|cause| self.broke(&cause))
     }
 
     /// Reacts to the compositor's events.
@@ -139,7 +135,7 @@ impl WaylandClipboard {
     /// Waits for the compositor, for a pipe, for the waker, or for the deadline of a transfer. Returns whether the
     /// waker was raised.
     fn wait(&mut self) -> Result<bool, ClipboardError> {
-        self.flush()?;
+        let events = self.flush()?;
         let Some(guard) = self.queue.prepare_read() else {
             return Ok(false);
         };
@@ -151,7 +147,7 @@ impl WaylandClipboard {
         let left = deadline.map(|at| at.since(clock::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let mut fds = vec![
-            PollFd::from_borrowed_fd(guard.connection_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(guard.connection_fd(), events),
             PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN),
         ];
         fds.extend((self.reading.iter()).map(|reading| PollFd::new(reading.file(), PollFlags::IN)));
@@ -186,7 +182,7 @@ impl Clipboard for WaylandClipboard {
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
         self.state.offered = Some(text);
         self.control.offer(&self.queue.handle(), &TEXT);
-        self.flush()
+        self.flush().map(drop)
     }
 
     fn next_event(&mut self) -> Result<ClipboardEvent, ClipboardError> {

@@ -127,7 +127,7 @@ impl WaylandInputSource {
             .dispatch_pending(&mut self.state)
             .map_err(|cause| gone(&cause))?;
         self.state.follow_scene();
-        stage.flush()?;
+        let events = stage.send()?;
         if handled > 0 || !self.state.ready.is_empty() {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl WaylandInputSource {
         let fd = guard.connection_fd();
         let waker = stage.waker.fd();
         let mut ready = [
-            PollFd::from_borrowed_fd(fd, PollFlags::IN),
+            PollFd::from_borrowed_fd(fd, events),
             PollFd::from_borrowed_fd(waker, PollFlags::IN),
         ];
         match poll(&mut ready, left.as_ref()) {

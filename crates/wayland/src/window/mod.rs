@@ -16,6 +16,7 @@ pub(crate) mod reports;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openuvr_proto::units::Size;
+use rustix::event::PollFlags;
 use wayland_client::Connection;
 use wayland_client::protocol::wl_buffer::WlBuffer;
 use wayland_client::protocol::wl_pointer::WlPointer;
@@ -33,6 +34,7 @@ use wayland_protocols::xdg::shell::client::xdg_toplevel::XdgToplevel;
 
 use self::image::Image;
 use self::reports::Reports;
+use crate::display;
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::waker::Waker;
 use openuvr_media::window::WindowError;
@@ -255,21 +257,24 @@ impl SharedSurface {
         gone(&self.display, cause)
     }
 
-    /// Sends the pending requests. If the compositor is stalled, requests that do not fit into its socket are sent
-    /// later.
+    /// Sends the pending requests. If the compositor is stalled, the input source sends the requests that do not fit
+    /// into the socket.
     ///
     /// # Errors
     /// [`WindowError`] if the compositor is gone.
     pub(crate) fn flush(&self) -> Result<(), WindowError> {
-        match self.conn.flush() {
-            Ok(()) => Ok(()),
-            Err(wayland_client::backend::WaylandError::Io(cause))
-                if cause.kind() == std::io::ErrorKind::WouldBlock =>
-            {
-                Ok(())
-            }
-            Err(cause) => Err(self.gone(&cause)),
+        if self.send()?.contains(PollFlags::OUT) {
+            self.waker.wake();
         }
+        Ok(())
+    }
+
+    /// Sends the pending requests, and returns the events of the socket to wait for.
+    ///
+    /// # Errors
+    /// [`WindowError`] if the compositor is gone.
+    pub(crate) fn send(&self) -> Result<PollFlags, WindowError> {
+        display::flush(&self.conn).map_err(|cause| self.gone(&cause))
     }
 
     /// Arranges all surfaces for the window's current size and scale, and commits them.
