@@ -3,7 +3,7 @@
 //! Game pads have their own reader. Devices are not grabbed, because the kernel sends their keys to no terminal while
 //! the console is taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -44,6 +44,8 @@ pub(super) struct Device {
     pub(super) stamped: bool,
     /// Whether the kernel has dropped events, so that events up to the next report are ignored.
     pub(super) missed: bool,
+    /// The keys that are down on a keyboard.
+    down: BTreeSet<u16>,
     leds: bool,
 }
 
@@ -115,12 +117,15 @@ impl Devices {
         refused
     }
 
-    /// The keys that are down on all keyboards.
-    pub(super) fn keys_down(&self) -> Vec<u16> {
-        let keyboards = self.open.values().filter(|device| device.is_keyboard);
-        keyboards
-            .flat_map(|device| sys::keys_down(&device.file))
-            .collect()
+    /// Reads from the kernel which keys are down on all keyboards.
+    pub(super) fn keys_down(&mut self) -> Vec<u16> {
+        let mut all = Vec::new();
+        for device in self.open.values_mut().filter(|device| device.is_keyboard) {
+            let down = sys::keys_down(&device.file);
+            device.down = down.iter().copied().collect();
+            all.extend(down);
+        }
+        all
     }
 
     /// Sets the lights of Caps Lock and Num Lock.
@@ -176,8 +181,30 @@ impl Device {
             pointer: kind.map(Pointer::new),
             stamped,
             missed: false,
+            down: BTreeSet::new(),
             leds,
         }))
+    }
+
+    /// Records a key event.
+    pub(super) fn record(&mut self, event: &Event) {
+        match (event.kind, event.value) {
+            (EV_KEY, 0) => _ = self.down.remove(&event.code),
+            (EV_KEY, 1) => _ = self.down.insert(event.code),
+            _ => {}
+        }
+    }
+
+    /// Returns the releases of the keys that are down.
+    pub(super) fn release(&mut self) -> Vec<Event> {
+        let down = std::mem::take(&mut self.down).into_iter();
+        let released = down.map(|code| Event {
+            time: std::time::Duration::ZERO,
+            kind: EV_KEY,
+            code,
+            value: 0,
+        });
+        released.collect()
     }
 
     /// Reads the available events.
@@ -285,6 +312,37 @@ mod tests {
             (false, None),
             "an accelerometer"
         );
+    }
+
+    #[test]
+    fn a_lost_keyboard_releases_only_its_own_keys() {
+        let keyboard = || Device {
+            file: tempfile::tempfile().unwrap(),
+            is_keyboard: true,
+            pointer: None,
+            stamped: false,
+            missed: false,
+            down: BTreeSet::new(),
+            leds: false,
+        };
+        let (mut lost, mut other) = (keyboard(), keyboard());
+        let event = |code, value| Event {
+            time: std::time::Duration::ZERO,
+            kind: EV_KEY,
+            code,
+            value,
+        };
+        for (code, value) in [(30, 1), (31, 1), (31, 2), (30, 0)] {
+            lost.record(&event(code, value));
+        }
+        other.record(&event(42, 1));
+        let codes = |device: &mut Device| -> Vec<u16> {
+            let released = device.release().into_iter();
+            released.map(|event| event.code).collect()
+        };
+        assert_eq!(codes(&mut lost), [31]);
+        assert!(codes(&mut lost).is_empty());
+        assert_eq!(codes(&mut other), [42]);
     }
 
     #[test]

@@ -186,9 +186,9 @@ impl ConsoleInput {
                 }
             }
             Err(_) => {
-                self.devices.open.remove(path);
-                // The device's keys may be down.
-                self.state.release_all();
+                if let Some(mut device) = self.devices.open.remove(path) {
+                    self.state.release(&mut device);
+                }
             }
         }
     }
@@ -225,14 +225,7 @@ impl State {
         if (event.kind, event.code) == (EV_SYN, SYN_DROPPED) {
             // The kernel's buffer has overflowed, so releases may be lost.
             device.missed = true;
-            match &mut device.pointer {
-                // The buffer of a fast mouse overflows within 20 ms. The keys of the keyboard stay down.
-                Some(pointer) if !device.is_keyboard => {
-                    let released = pointer.release().into_iter();
-                    self.ready.extend(released.map(SourceEvent::Input));
-                }
-                _ => self.release_all(),
-            }
+            self.release(device);
             return;
         }
         let is_report = (event.kind, event.code) == (EV_SYN, 0);
@@ -242,6 +235,7 @@ impl State {
         }
         let first = self.ready.len();
         if device.is_keyboard && event.kind == EV_KEY {
+            device.record(event);
             self.key(event);
         }
         if let Some(pointer) = &mut device.pointer {
@@ -406,6 +400,17 @@ impl State {
         }
         self.ready
             .push_back(SourceEvent::Input(InputEvent::PointerAbsolute { x, y }));
+    }
+
+    /// Releases the keys and buttons of a device whose events are lost. Those of other devices stay down.
+    fn release(&mut self, device: &mut Device) {
+        for released in device.release() {
+            self.key(&released);
+        }
+        if let Some(pointer) = &mut device.pointer {
+            let released = pointer.release().into_iter();
+            self.ready.extend(released.map(SourceEvent::Input));
+        }
     }
 
     /// Releases all keys and buttons at the host.
