@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use openuvr_media::input_event::{BYTES, Event};
@@ -56,8 +56,9 @@ pub(super) struct Devices {
     /// Reports changes of the folder.
     pub(super) watch: Option<OwnedFd>,
     pub(super) open: BTreeMap<PathBuf, Device>,
-    /// Devices that are neither keyboards nor pointing devices.
-    passed: Vec<PathBuf>,
+    /// Devices that are neither keyboards nor pointing devices, with their inodes. A different device may later have the
+    /// same path.
+    passed: BTreeMap<PathBuf, u64>,
 }
 
 impl Devices {
@@ -76,7 +77,7 @@ impl Devices {
             folder: folder.to_owned(),
             watch,
             open: BTreeMap::new(),
-            passed: Vec::new(),
+            passed: BTreeMap::new(),
         };
         let refused = devices.scan();
         (devices, refused)
@@ -101,15 +102,20 @@ impl Devices {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with("event"))
         };
-        let present: Vec<PathBuf> = names.filter(is_event).collect();
-        self.passed.retain(|path| present.contains(path));
-        for path in present {
-            if self.open.contains_key(&path) || self.passed.contains(&path) {
+        let inode = |path: PathBuf| {
+            let inode = std::fs::metadata(&path).ok()?.ino();
+            Some((path, inode))
+        };
+        let present: BTreeMap<PathBuf, u64> = names.filter(is_event).filter_map(inode).collect();
+        self.passed
+            .retain(|path, inode| present.get(path) == Some(&*inode));
+        for (path, inode) in present {
+            if self.open.contains_key(&path) || self.passed.contains_key(&path) {
                 continue;
             }
             match Device::open(&path) {
                 Ok(Some(device)) => _ = self.open.insert(path, device),
-                Ok(None) => self.passed.push(path),
+                Ok(None) => _ = self.passed.insert(path, inode),
                 // This device is tried again when its permissions change.
                 Err(cause) => refused = refused.or(Some(cause)),
             }
@@ -353,8 +359,17 @@ mod tests {
         std::fs::write(folder.path().join("mice"), b"").unwrap();
         let (mut devices, refused) = Devices::open(folder.path());
         assert!(refused.is_none() && devices.open.is_empty());
-        assert_eq!(devices.passed.first(), Some(&path));
-        std::fs::remove_file(path).unwrap();
+        let inode = |devices: &Devices| devices.passed.get(&path).copied();
+        let before = inode(&devices);
+        assert!(before.is_some());
+        // A different device gets the path before the folder is read again.
+        let new = folder.path().join("new");
+        std::fs::write(&new, b"no device").unwrap();
+        std::fs::rename(new, &path).unwrap();
+        devices.changed();
+        assert!(inode(&devices).is_some());
+        assert_ne!(inode(&devices), before);
+        std::fs::remove_file(&path).unwrap();
         devices.changed();
         assert!(devices.passed.is_empty());
     }

@@ -189,6 +189,9 @@ impl ConsoleInput {
                 if let Some(mut device) = self.devices.open.remove(path) {
                     self.state.release(&mut device);
                 }
+                // A different device may already have the path.
+                self.devices.changed();
+                self.devices.set_locks(self.state.keyboard.locks());
             }
         }
     }

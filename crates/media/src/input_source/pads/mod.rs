@@ -8,10 +8,11 @@ mod device;
 pub mod mapping;
 mod sys;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -102,8 +103,9 @@ pub struct PadReader {
     /// Watch on the folder. `None` if it is polled.
     watch: Option<OwnedFd>,
     look_at: Option<Instant>,
-    /// Devices that are not read, because they are not pads or because the maximum number of pads is connected.
-    passed: BTreeSet<PathBuf>,
+    /// Devices that are not read, because they are not pads or because the maximum number of pads is connected, with
+    /// their inodes. A different device may later have the same path.
+    passed: BTreeMap<PathBuf, u64>,
     /// Unreadable devices, with the time of the first attempt, and whether the user has been warned.
     refused: BTreeMap<PathBuf, (Instant, bool)>,
     rumbler: Rumbler,
@@ -120,7 +122,7 @@ impl PadReader {
             plugged: BTreeMap::new(),
             watch: None,
             look_at: Some(Instant::now()),
-            passed: BTreeSet::new(),
+            passed: BTreeMap::new(),
             refused: BTreeMap::new(),
             rumbler,
             ready: VecDeque::new(),
@@ -217,7 +219,8 @@ impl PadReader {
         };
         let mut paths = devices(&self.folder);
         paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
-        self.passed.retain(|path| paths.contains(path));
+        self.passed
+            .retain(|path, passed| inode(path) == Some(*passed));
         self.refused.retain(|path, _| paths.contains(path));
         let gone = |plugged: &Plugged| !paths.contains(&plugged.path);
         let gone: Vec<PadId> = self
@@ -231,28 +234,32 @@ impl PadReader {
         }
         for path in paths {
             let known = self.plugged.values().any(|plugged| plugged.path == path);
-            if !known && !self.passed.contains(&path) {
+            if !known && !self.passed.contains_key(&path) {
                 self.open(path);
             }
         }
     }
 
     fn open(&mut self, path: PathBuf) {
+        let Some(inode) = inode(&path) else {
+            // The device was removed in the meantime.
+            return;
+        };
         match Pad::open(&path, &self.database) {
-            Ok(DeviceKind::Pad(pad)) => self.plug(path, pad),
+            Ok(DeviceKind::Pad(pad)) => self.plug(path, inode, pad),
             Ok(DeviceKind::Unmapped(name)) => {
                 self.warn(format!(
                     "the button mapping of {name} ({}) is unknown: use --pad-db FILE with a pad database in SDL's format",
                     path.display()
                 ));
-                self.passed.insert(path);
+                self.passed.insert(path, inode);
             }
-            Ok(DeviceKind::Other) => _ = self.passed.insert(path),
+            Ok(DeviceKind::Other) => _ = self.passed.insert(path, inode),
             Err(e) => self.refuse(path, &e),
         }
     }
 
-    fn plug(&mut self, path: PathBuf, mut pad: Box<Pad>) {
+    fn plug(&mut self, path: PathBuf, inode: u64, mut pad: Box<Pad>) {
         let free = PadId::all().find(|number| !self.plugged.contains_key(number));
         let Some(number) = free else {
             self.warn(format!(
@@ -260,7 +267,7 @@ impl PadReader {
                 pad.identity.name,
                 self.plugged.len()
             ));
-            self.passed.insert(path);
+            self.passed.insert(path, inode);
             return;
         };
         self.refused.remove(&path);
@@ -343,6 +350,11 @@ fn devices(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_event).collect()
 }
 
+/// The inode of a file; `None` if there is no file.
+fn inode(path: &Path) -> Option<u64> {
+    Some(fs::metadata(path).ok()?.ino())
+}
+
 /// Whether the kernel reports pad buttons for a device that can't be opened. This is read from
 /// sysfs, which lists the words of a bit set highest first.
 fn is_pad(path: &Path) -> bool {
@@ -356,4 +368,29 @@ fn is_pad(path: &Path) -> bool {
     let word = words.split_whitespace().rev().nth(bit / 64);
     let word = word.and_then(|word| u64::from_str_radix(word, 16).ok());
     word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passed_path_of_another_device_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("event7");
+        fs::write(&path, b"no device").unwrap();
+        let mut reader = PadReader::new(Database::default(), Rumbler::new().unwrap());
+        reader.folder = folder.path().to_owned();
+        reader.scan();
+        let before = reader.passed.get(&path).copied();
+        assert!(before.is_some());
+        // A different device gets the path before the folder is scanned again.
+        let new = folder.path().join("new");
+        fs::write(&new, b"no device").unwrap();
+        fs::rename(new, &path).unwrap();
+        reader.scan();
+        let after = reader.passed.get(&path).copied();
+        assert!(after.is_some());
+        assert_ne!(after, before);
+    }
 }
