@@ -31,6 +31,9 @@ const EV_SW: u16 = 5;
 /// has 128 events.
 const AT_ONCE: usize = 64;
 
+/// The maximum number of listed devices: [`DeviceId`] has 8 bits.
+const MOST: usize = 256;
+
 /// Bytes of a mouse packet (PS/2, the default of the kernel's mousedev).
 const PACKET: usize = 3;
 
@@ -96,8 +99,15 @@ impl Evdev {
     /// number is the position in the list, from 0.
     ///
     /// # Errors
-    /// [`SourceError`] if a device can't be opened, or if two devices have the same number.
+    /// [`SourceError`] if a device can't be opened, if two devices have the same number, or if the list has more than 256
+    /// devices.
     pub fn open(list: &str) -> Result<Evdev, SourceError> {
+        let count = list.split(',').count();
+        if count > MOST {
+            return Err(SourceError(format!(
+                "{count} input devices are listed: list at most {MOST}"
+            )));
+        }
         let source = Evdev::new()?;
         let mut numbers = BTreeSet::new();
         for (place, item) in (0_u8..=u8::MAX).zip(list.split(',')) {
@@ -363,7 +373,7 @@ impl Device {
         });
     }
 
-    /// Sends key changes that were lost with dropped events.
+    /// Sends changes of keys, axes and switches that were lost with dropped events.
     fn resync(&mut self, at: Option<time::Instant>, ready: &mut VecDeque<SourceEvent>) {
         let down = sys::pressed(self.fd.as_fd()).unwrap_or_default();
         let released: Vec<u16> = self.held.iter().copied().collect();
@@ -372,6 +382,9 @@ impl Device {
         }
         for code in down {
             self.emit(EV_KEY, code, 1, at, ready);
+        }
+        for (kind, code, value) in sys::values(self.fd.as_fd()) {
+            self.emit(kind, code, value, at, ready);
         }
         if self.open {
             self.emit(EV_SYN, 0, 0, at, ready);
@@ -591,6 +604,12 @@ mod tests {
             assert!(words.contains("an earlier device"), "{words}");
         }
         assert!(Evdev::open(&format!("{path},7={path}")).is_ok());
+    }
+
+    #[test]
+    fn more_devices_than_numbers_are_refused() {
+        let words = Evdev::open(&["/dev/null"; 257].join(",")).unwrap_err();
+        assert!(words.0.contains("257 input devices"), "{words}");
     }
 
     #[test]
