@@ -36,9 +36,10 @@ impl DesktopSession {
         let stream = Stream::open(grant.remote, grant.node, grant.hint, Arc::clone(&arrived))?;
         // The size in the desktop's units. On a scaled desktop, it differs from the picture's size in pixels.
         let extent = grant.extent.unwrap_or(stream.first_size);
-        let input = (grant.keyboard || grant.pointer).then(|| {
+        let permitted = grant.permitted;
+        let input = (permitted.keyboard || permitted.pointer).then(|| {
             let (session, display) = (Arc::clone(&session), options.display.as_deref());
-            PortalInput::new(session, display, grant.node, extent, grant.keyboard)
+            PortalInput::new(session, display, grant.node, extent, permitted)
         });
         let cursor = (grant.cursor)
             .then(|| PortalCursor::new(arrived))

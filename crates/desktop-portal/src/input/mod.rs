@@ -12,7 +12,7 @@ use openuvr_wayland::output_sizes::{OutputSize, output_sizes};
 use openuvr_wayland::{display, session_keyboard};
 
 use self::keys::{Keys, Step};
-use crate::session::{Command, Connected, Wheel};
+use crate::session::{Command, Connected, Permitted, Wheel};
 
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i16 = 120;
@@ -28,6 +28,7 @@ const NO_KEY: i32 = 240;
 /// releases.
 pub struct PortalInput {
     session: Arc<Connected>,
+    permitted: Permitted,
     /// The node of the stream to which positions belong.
     node: u32,
     /// The size of the stream in the desktop's units.
@@ -39,15 +40,26 @@ pub struct PortalInput {
 }
 
 impl PortalInput {
-    /// Creates the input. `types` states whether the session accepts keys.
+    /// Creates the input. Input that is not permitted is discarded, with one warning.
     pub(crate) fn new(
         session: Arc<Connected>,
         display: Option<&str>,
         node: u32,
         extent: Size,
-        types: bool,
+        permitted: Permitted,
     ) -> PortalInput {
-        if types {
+        for (accepts, what) in [
+            (permitted.keyboard, "keys"),
+            (permitted.pointer, "pointer input"),
+        ] {
+            if !accepts {
+                tracing::warn!(
+                    "the player's {what} can't reach the desktop: its user has not allowed this; start the host again \
+                     and allow keyboard and pointer"
+                );
+            }
+        }
+        if permitted.keyboard {
             // GNOME creates the session's keyboard at the first key event. On a machine without any other keyboard,
             // applications learn of this keyboard only then, and the event is lost. The first event is therefore that
             // of an unused key.
@@ -65,6 +77,7 @@ impl PortalInput {
         });
         PortalInput {
             session,
+            permitted,
             node,
             extent: logical(extent, &outputs),
             keys: Keys::new(keyboard.ok()),
@@ -74,6 +87,9 @@ impl PortalInput {
     }
 
     fn send(&self, command: Command) -> Result<(), InputError> {
+        if !command.is_permitted(self.permitted) {
+            return Ok(());
+        }
         match self.session.send(command) {
             true => Ok(()),
             false => Err(InputError(

@@ -30,7 +30,27 @@ pub(crate) enum Command {
     Flush(SyncSender<()>),
 }
 
+/// The kinds of input that the desktop's user has allowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permitted {
+    /// Keys.
+    pub(crate) keyboard: bool,
+    /// Pointer motion, buttons and the wheel.
+    pub(crate) pointer: bool,
+}
+
 impl Command {
+    /// Whether the portal accepts this command.
+    pub(crate) fn is_permitted(&self, permitted: Permitted) -> bool {
+        match self {
+            Command::Key(..) | Command::Symbol(..) => permitted.keyboard,
+            Command::Button(..) | Command::Move(..) | Command::MoveTo(..) | Command::Wheel(_) => {
+                permitted.pointer
+            }
+            Command::Flush(_) => true,
+        }
+    }
+
     /// Whether the event releases a key or a button, or reports that the releases have been performed.
     pub(super) fn is_release(&self) -> bool {
         matches!(
@@ -57,6 +77,24 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_permitted_kinds_of_input_are_sent() {
+        for (keyboard, pointer) in [(true, false), (false, true)] {
+            let permitted = Permitted { keyboard, pointer };
+            for command in [Command::Key(30, true), Command::Symbol(0x61, false)] {
+                assert_eq!(command.is_permitted(permitted), keyboard);
+            }
+            for command in [
+                Command::Button(0x110, true),
+                Command::Move(1.0, 0.0),
+                Command::MoveTo(7, 1.0, 2.0),
+                Command::Wheel(Wheel::Notches(0, 1)),
+            ] {
+                assert_eq!(command.is_permitted(permitted), pointer);
+            }
+        }
+    }
 
     #[test]
     fn motions_merge_and_nothing_else_is_lost() {

@@ -13,7 +13,7 @@ use ashpd::desktop::{PersistMode, Session};
 use futures_util::{Stream, StreamExt as _};
 use openuvr_proto::units::Size;
 
-use super::command::{Command, Wheel};
+use super::command::{Command, Permitted, Wheel};
 use super::error::PortalError;
 use super::{Options, token};
 
@@ -36,10 +36,8 @@ pub(crate) struct Grant {
     pub(crate) hint: Size,
     /// Whether the pointer is sent separately from the picture.
     pub(crate) cursor: bool,
-    /// Whether the session accepts keys.
-    pub(crate) keyboard: bool,
-    /// Whether the session accepts pointer motion.
-    pub(crate) pointer: bool,
+    /// The input that the session accepts.
+    pub(crate) permitted: Permitted,
 }
 
 /// A session of one of the portals.
@@ -124,8 +122,7 @@ pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), Por
         extent,
         hint: extent.unwrap_or(USUAL_SIZE),
         cursor: mode == CursorMode::Metadata,
-        keyboard: next.keyboard,
-        pointer: next.pointer,
+        permitted: next.permitted,
     };
     Ok((granted, grant))
 }
@@ -133,8 +130,7 @@ pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), Por
 /// The user's permissions in addition to the pictures.
 struct Allowed {
     token: Option<String>,
-    keyboard: bool,
-    pointer: bool,
+    permitted: Permitted,
 }
 
 async fn with_input(
@@ -171,8 +167,10 @@ async fn with_input(
         .map_err(starting)?;
     let allowed = Allowed {
         token: answer.restore_token().map(str::to_owned),
-        keyboard: answer.devices().contains(DeviceType::Keyboard),
-        pointer: answer.devices().contains(DeviceType::Pointer),
+        permitted: Permitted {
+            keyboard: answer.devices().contains(DeviceType::Keyboard),
+            pointer: answer.devices().contains(DeviceType::Pointer),
+        },
     };
     let stream = first(answer.streams())?;
     Ok((Granted::Remote(remote, session), stream, allowed))
@@ -204,8 +202,10 @@ async fn pictures(
         .map_err(starting)?;
     let allowed = Allowed {
         token: answer.restore_token().map(str::to_owned),
-        keyboard: false,
-        pointer: false,
+        permitted: Permitted {
+            keyboard: false,
+            pointer: false,
+        },
     };
     let stream = first(answer.streams())?;
     Ok((Granted::Cast(session), stream, allowed))

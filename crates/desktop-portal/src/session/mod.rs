@@ -18,7 +18,7 @@ use ashpd::zbus::connection::Builder;
 use futures_util::StreamExt as _;
 use tokio::sync::{mpsc as queue, oneshot};
 
-pub(crate) use self::command::{Command, Wheel};
+pub(crate) use self::command::{Command, Permitted, Wheel};
 pub use self::error::PortalError;
 pub(crate) use self::grant::Grant;
 use self::grant::Granted;
