@@ -45,6 +45,8 @@ struct KnownWindow {
     overrides: bool,
     /// Whether the window has been mapped, or should be.
     shown: bool,
+    /// Whether the compositor has been informed of a surface of the window.
+    has_surface: bool,
     about: Option<About>,
     place: Option<Placement>,
     /// Whether the window has been mapped.
@@ -259,8 +261,10 @@ impl Windows {
             return Ok(());
         };
         let shown = std::mem::take(&mut known.shown);
+        // An application may name a surface for a window that it never shows. The compositor must forget it, too.
+        let has_surface = std::mem::take(&mut known.has_surface);
         (known.mapped, known.place, known.about) = (false, None, None);
-        match shown {
+        match shown || has_surface {
             true => self.outbox.send(Report::Hidden(window)),
             false => Ok(()),
         }
@@ -334,13 +338,11 @@ impl Windows {
         let atoms = &self.atoms;
         match e.type_ {
             kind if kind == atoms.WL_SURFACE_ID => {
-                let name = SurfaceName::Object(data[0]);
-                self.outbox.send(Report::Surface(e.window, name))?;
+                self.surface_named(e.window, SurfaceName::Object(data[0]))?;
             }
             kind if kind == atoms.WL_SURFACE_SERIAL => {
                 let serial = u64::from(data[0]) | u64::from(data[1]) << 32;
-                let name = SurfaceName::Serial(serial);
-                self.outbox.send(Report::Surface(e.window, name))?;
+                self.surface_named(e.window, SurfaceName::Serial(serial))?;
             }
             kind if kind == atoms._NET_WM_STATE => self.state_requested(e.window, data)?,
             kind if kind == atoms._NET_ACTIVE_WINDOW => {
@@ -353,6 +355,13 @@ impl Windows {
             _ => {}
         }
         Ok(())
+    }
+
+    fn surface_named(&mut self, window: WindowId, name: SurfaceName) -> Result<(), XwmError> {
+        if let Some(known) = self.known.get_mut(&window) {
+            known.has_surface = true;
+        }
+        self.outbox.send(Report::Surface(window, name))
     }
 
     /// Handles a window's request to enter or leave the full-screen or the maximized state.
