@@ -30,6 +30,12 @@ pub trait Presenter: Send {
     /// [`PresentError`] if the surface is gone.
     fn present(&mut self, frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError>;
 
+    /// Whether the surface has skipped the last picture that was passed to [`present`](Presenter::present), because the
+    /// display hangs.
+    fn has_skipped(&self) -> bool {
+        false
+    }
+
     /// Displays a picture that is in the memory of a device, as [`present`](Presenter::present) does, but without a
     /// copy. Returns `false` if the surface can't do that now; the caller then presents a copy. The surface keeps the
     /// picture as long as it displays it.

@@ -216,9 +216,9 @@ impl Screen {
         }
         presenter.viewpoint(viewpoint);
         let presented = match (decoded, presenter.canvas()) {
-            (Decoded::Picture(picture), _) => {
-                presenter.present(header.frame, &picture.cropped(configuration.size))
-            }
+            (Decoded::Picture(picture), _) => presenter
+                .present(header.frame, &picture.cropped(configuration.size))
+                .map(|()| !presenter.has_skipped()),
             (Decoded::DmaBuf(picture), _) => {
                 let picture = picture.cropped(configuration.size);
                 match presenter.present_dma_buf(header.frame, &picture) {
@@ -227,30 +227,32 @@ impl Screen {
                             if !std::mem::replace(&mut self.copy_reported, true) {
                                 tracing::info!("the decoder's pictures are copied for display");
                             }
-                            presenter.present(header.frame, &copied.picture())
+                            presenter
+                                .present(header.frame, &copied.picture())
+                                .map(|()| !presenter.has_skipped())
                         }
                         Err(why) => return self.failed(why.to_string()),
                     },
-                    other => other.map(|_| ()),
+                    other => other,
                 }
             }
-            (Decoded::OnCanvas(size), Some(canvas)) => match canvas.show(header.frame, size) {
-                Ok(true) => {
+            (Decoded::OnCanvas(size), Some(canvas)) => {
+                let shown = canvas.show(header.frame, size);
+                if let Ok(true) = shown {
                     self.shown = canvas.keeps_picture().then_some(header.frame);
-                    Ok(())
                 }
-                // The display hangs, and the next picture that it accepts replaces this one.
-                Ok(false) => {
-                    self.presentation.failure = Some((Stage::Submitted, DropCause::Superseded));
-                    return ShowOutcome::Ok;
-                }
-                Err(e) => Err(e),
-            },
+                shown
+            }
             (Decoded::OnCanvas(_), None) => return ShowOutcome::Ok,
         };
         match presented {
-            Ok(()) => {
+            Ok(true) => {
                 self.presentation.submitted = Some(clock::now());
+                ShowOutcome::Ok
+            }
+            // The display hangs, and the next picture that it accepts replaces this one.
+            Ok(false) => {
+                self.presentation.failure = Some((Stage::Submitted, DropCause::Superseded));
                 ShowOutcome::Ok
             }
             Err(e) => ShowOutcome::SurfaceLost(e.to_string()),

@@ -370,6 +370,14 @@ impl Presenter for StereoPresenter {
         }
     }
 
+    fn has_skipped(&self) -> bool {
+        match &self.output {
+            Output::Direct(presenter) => presenter.has_skipped(),
+            // The render thread takes every picture.
+            Output::Threaded(_) | Output::Closed => false,
+        }
+    }
+
     /// The render thread draws from main memory, so it gets a copy.
     fn present_dma_buf(
         &mut self,

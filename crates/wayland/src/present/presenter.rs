@@ -215,6 +215,10 @@ impl Presenter for WaylandPresenter {
         self.put(frame, picture.size)
     }
 
+    fn has_skipped(&self) -> bool {
+        self.stalled
+    }
+
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {
         Some(self)
     }

@@ -311,6 +311,10 @@ impl Presenter for X11Presenter {
         self.put(picture.size)
     }
 
+    fn has_skipped(&self) -> bool {
+        self.stalled
+    }
+
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {
         Some(self)
     }
