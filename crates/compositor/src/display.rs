@@ -368,7 +368,7 @@ impl Compositor {
 impl State {
     fn execute(&mut self, command: Command) {
         match command {
-            Command::Input(event, _) => self.apply(&event),
+            Command::Input { event, .. } => self.apply(&event),
             Command::ReleaseAll => self.release_all(),
             Command::Repeat(may) => self.allow_repeat(may),
             Command::Offer(text) => self.offer(text),

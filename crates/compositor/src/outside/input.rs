@@ -48,7 +48,10 @@ impl InputSink for DisplayInput {
         if !releases && Arc::strong_count(&self.waiting) > INPUTS {
             return Err(InputError(SLOW.to_owned()));
         }
-        self.send(Command::Input(*event, self.waiting.clone()))
+        self.send(Command::Input {
+            event: *event,
+            _waiting: self.waiting.clone(),
+        })
     }
 
     fn release_all(&mut self) -> Result<(), InputError> {

@@ -31,8 +31,11 @@ pub(crate) const COMMANDS: usize = 1024;
 
 /// A command to the compositor's thread.
 pub(crate) enum Command {
-    /// The player's input, and a mark that counts the event as waiting until it is dropped.
-    Input(InputEvent, Arc<()>),
+    /// The player's input. Until `_waiting` is dropped, the event counts as waiting.
+    Input {
+        event: InputEvent,
+        _waiting: Arc<()>,
+    },
     /// Release all keys and buttons.
     ReleaseAll,
     /// Whether held keys repeat.
