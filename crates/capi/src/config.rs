@@ -133,7 +133,7 @@ impl Default for openuvr_config {
 /// `config` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_config_default(config: *mut openuvr_config) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     plain(|| unsafe { write(config, &openuvr_config::default(), "the configuration") })
 }
 
@@ -244,6 +244,6 @@ impl Default for openuvr_mud_config {
 /// `config` is NULL or writable for its `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_mud_config_default(config: *mut openuvr_mud_config) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     plain(|| unsafe { write(config, &openuvr_mud_config::default(), "the configuration") })
 }

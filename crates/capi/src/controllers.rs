@@ -329,7 +329,7 @@ pub unsafe extern "C" fn openuvr_last_controllers(
     context: *mut openuvr_context,
     controllers: *mut openuvr_controllers,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             match handle.started()?.guest.controllers() {
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn openuvr_send_haptic(
     context: *mut openuvr_context,
     haptic: *const openuvr_haptic,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let haptic = read(haptic, openuvr_haptic::default(), "the haptic")?;
@@ -376,7 +376,7 @@ pub unsafe extern "C" fn openuvr_send_controllers(
     context: *mut openuvr_mud_context,
     controllers: *const openuvr_controllers,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let none = openuvr_controllers::default();
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn openuvr_next_haptic(
     context: *mut openuvr_mud_context,
     haptic: *mut openuvr_haptic,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             // Validates the structure before a vibration is removed from the queue.

@@ -268,7 +268,7 @@ pub unsafe extern "C" fn openuvr_check_support(
     plain(|| {
         let outcome = serves(encoder, network);
         if let Err(failure) = &outcome {
-            // SAFETY: this function has the same requirements, which its caller upholds.
+            // SAFETY: the caller upholds this function's requirements, which include those of the called function.
             unsafe { give_text(&failure.why, why, why_size) };
         }
         outcome
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn openuvr_check_mud_support(
     plain(|| {
         let outcome = mud_serves(decoder, network);
         if let Err(failure) = &outcome {
-            // SAFETY: this function has the same requirements, which its caller upholds.
+            // SAFETY: the caller upholds this function's requirements, which include those of the called function.
             unsafe { give_text(&failure.why, why, why_size) };
         }
         outcome

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn openuvr_set_feature(
     feature: u32,
     value: c_int,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let feature = enums::feature(feature)?;

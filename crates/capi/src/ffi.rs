@@ -31,7 +31,7 @@ const MAX_SIZE: usize = 4096;
 /// # Safety
 /// `from` is NULL, or readable for the size in its first four bytes.
 pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) -> Outcome<T> {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     let size = unsafe { size_of_struct(from, what)? };
     let known = size.min(size_of::<T>());
     for at in known..size {
@@ -54,7 +54,7 @@ pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) ->
 /// # Safety
 /// `to` is NULL, or readable and writable for the size in its first four bytes.
 pub(crate) unsafe fn write<T: Sized32>(to: *mut T, value: &T, what: &str) -> Outcome<()> {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     let size = unsafe { size_of_struct(to, what)? };
     let (to, from) = (to.cast::<u8>(), std::ptr::from_ref(value).cast::<u8>());
     let known = size.min(size_of::<T>());
@@ -126,7 +126,7 @@ pub(crate) unsafe fn must_give_text(text: &str, to: *mut c_char, size: usize) ->
         let why = "the buffer for the text is NULL or has size 0";
         return Err(Failure::new(OPENUVR_ERROR_NULL, why));
     }
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe { give_text(text, to, size) };
     Ok(DONE)
 }

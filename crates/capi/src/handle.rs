@@ -58,7 +58,7 @@ pub(crate) struct Handle<K: Kind> {
 /// # Safety
 /// As for [`Kind::settings`].
 unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Handle<K>>> {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     let settings = unsafe { K::settings(config)? };
     Ok(Box::new(Handle {
         mark: K::MARK,
@@ -78,7 +78,7 @@ unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Handle<K>>> {
 /// As for [`Kind::settings`].
 pub(crate) unsafe fn alloc<K: Kind, C>(config: &K::Config) -> *mut C {
     catch_panic(std::ptr::null_mut(), || {
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         let made = K::serves(config).and_then(|()| unsafe { make::<K>(config) });
         made.map_or(std::ptr::null_mut(), |made| Box::into_raw(made).cast())
     })
@@ -102,7 +102,7 @@ pub(crate) unsafe fn open<K: Kind, C>(
         // SAFETY: not NULL, and valid.
         unsafe { context.write(std::ptr::null_mut()) };
         let made = || {
-            // SAFETY: this function has the same requirements, which its caller upholds.
+            // SAFETY: the caller upholds this function's requirements, which include those of the called function.
             let config = unsafe { read(config, K::Config::default(), "the configuration")? };
             // SAFETY: its strings are the caller's. Parsing comes first, because it is cheaper than the support check.
             let made = unsafe { make::<K>(&config)? };
@@ -118,7 +118,7 @@ pub(crate) unsafe fn open<K: Kind, C>(
             Err(Failure {
                 code, why: reason, ..
             }) => {
-                // SAFETY: this function has the same requirements, which its caller upholds.
+                // SAFETY: the caller upholds this function's requirements, which include those of the called function.
                 unsafe { give_text(&reason, why, why_size) };
                 code as c_int
             }
@@ -197,7 +197,7 @@ pub(crate) unsafe fn call<T: Kind>(
     work: impl FnOnce(&Handle<T>) -> Outcome,
 ) -> c_int {
     catch_panic(OPENUVR_ERROR_PANIC as c_int, || {
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         match unsafe { find(handle) } {
             Ok(handle) => handle.run(work),
             Err(failure) => failure.code as c_int,

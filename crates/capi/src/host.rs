@@ -139,7 +139,7 @@ pub unsafe extern "C" fn openuvr_open(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe { open::<Host, _>(config, context, why, why_size) }
 }
 
@@ -162,7 +162,7 @@ impl Kind for Host {
     unsafe fn settings(config: &openuvr_config) -> Outcome<Settings> {
         let word = enums::encoder(config.encoder)?;
         let only = enums::network(config.network)?;
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         let (name, bind, dir, pin, display, csv, gateway) = unsafe {
             (
                 text(config.name, "name")?,
@@ -377,7 +377,7 @@ impl Settings {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
     catch_panic((), || {
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         drop(unsafe { take::<Host>(context.cast()) });
     });
 }
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_thread(context: *mut openuvr_context) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe { call(context.cast::<Handle<Host>>(), Handle::init) }
 }
 
@@ -412,7 +412,7 @@ pub unsafe extern "C" fn openuvr_next_input(
     context: *mut openuvr_context,
     input: *mut openuvr_input,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             // Validate the structure before an event is removed.
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn openuvr_set_viewport(
     width: u32,
     height: u32,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
@@ -483,7 +483,7 @@ pub unsafe extern "C" fn openuvr_map_input_device(
     id: c_int,
     fd: c_int,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let id = device_id(id)?;
@@ -504,7 +504,7 @@ pub unsafe extern "C" fn openuvr_unmap_input_device(
     context: *mut openuvr_context,
     id: c_int,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.map(device_id(id)?, None)
@@ -542,7 +542,7 @@ pub unsafe extern "C" fn openuvr_last_pose(
     context: *mut openuvr_context,
     pose: *mut openuvr_pose,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             match handle.started()?.guest.pose() {
@@ -567,7 +567,7 @@ pub unsafe extern "C" fn openuvr_last_error(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             must_give_text(&handle.message(), text, size)
@@ -586,7 +586,7 @@ pub unsafe extern "C" fn openuvr_pin(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let pin = handle.started()?.guest.pin();
@@ -606,7 +606,7 @@ pub unsafe extern "C" fn openuvr_listen_address(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             must_give_text(handle.started()?.guest.endpoint(), text, size)
@@ -625,7 +625,7 @@ pub unsafe extern "C" fn openuvr_open_pairing(
     pin: *const c_char,
     seconds: u32,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let pin = text(pin, "pin")?.ok_or_else(|| Failure::null("the PIN"))?;
@@ -647,7 +647,7 @@ pub unsafe extern "C" fn openuvr_statistics(
     context: *mut openuvr_context,
     statistics: *mut openuvr_statistics,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let current = handle.started()?.guest.statistics();

@@ -66,11 +66,12 @@ impl Default for openuvr_key {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_key_of(code: u32, key: *mut openuvr_key) -> c_int {
     plain(|| {
-        // SAFETY: this function has the same requirements, which its caller upholds. An invalid structure is reported first.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function. An
+        // invalid structure is reported first.
         unsafe { read(key, openuvr_key::default(), "the key")? };
         let found = u16::try_from(code).ok().and_then(find);
         let found = found.ok_or_else(|| Failure::argument("unknown key or button"))?;
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         unsafe { write(key, &found, "the key") }
     })
 }

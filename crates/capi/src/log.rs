@@ -122,7 +122,7 @@ impl Log {
         let Some((of, line)) = self.next()? else {
             return Ok(0);
         };
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         unsafe {
             give_text(&line, text, size);
             if !level.is_null() {

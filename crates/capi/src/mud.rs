@@ -121,7 +121,7 @@ pub unsafe extern "C" fn openuvr_open_mud(
     why: *mut c_char,
     why_size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe { open::<Mud, _>(config, context, why, why_size) }
 }
 
@@ -144,7 +144,7 @@ impl Kind for Mud {
     unsafe fn settings(config: &openuvr_mud_config) -> Outcome<Settings> {
         let word = enums::encoder(config.decoder)?;
         let only = enums::network(config.network)?;
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         let (host, pin, dir, name, display) = unsafe {
             (
                 text(config.host, "host")?,
@@ -342,7 +342,7 @@ fn target(host: &str) -> Outcome<Target> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_close_mud(context: *mut *mut openuvr_mud_context) {
     catch_panic((), || {
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         drop(unsafe { take::<Mud>(context.cast()) });
     });
 }
@@ -360,7 +360,7 @@ pub unsafe extern "C" fn openuvr_set_host(
     host: *const c_char,
     pin: *const c_char,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let host = text(host, "host")?.ok_or_else(|| Failure::null("the host's name"))?;
@@ -384,7 +384,7 @@ pub unsafe extern "C" fn openuvr_set_host(
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_init_mud_thread(context: *mut openuvr_mud_context) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe { call(context.cast::<Handle<Mud>>(), Handle::init) }
 }
 
@@ -416,7 +416,7 @@ pub unsafe extern "C" fn openuvr_next_frame(
     picture: *mut openuvr_picture,
     timeout_ms: u32,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             read(picture, openuvr_picture::default(), "the picture")?;
@@ -452,7 +452,7 @@ pub unsafe extern "C" fn openuvr_send_input(
     context: *mut openuvr_mud_context,
     input: *const openuvr_input,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let input = read(input, openuvr_input::default(), "the input")?;
@@ -479,7 +479,7 @@ pub unsafe extern "C" fn openuvr_send_pose(
     context: *mut openuvr_mud_context,
     pose: *const openuvr_pose,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let pose = read(pose, openuvr_pose::default(), "the pose")?;
@@ -506,7 +506,7 @@ pub unsafe extern "C" fn openuvr_register_input_device(
     id: c_int,
     fd: c_int,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let id = device_id(id)?;
@@ -543,7 +543,7 @@ pub unsafe extern "C" fn openuvr_mud_last_error(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let end = handle.running().and_then(Started::end);
@@ -563,7 +563,7 @@ pub unsafe extern "C" fn openuvr_mud_statistics(
     context: *mut openuvr_mud_context,
     statistics: *mut openuvr_mud_statistics,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let current = lock(&handle.started()?.state).statistics;

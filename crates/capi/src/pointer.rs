@@ -88,7 +88,7 @@ impl openuvr_pointer {
         }
         let [width, height, hot_x, hot_y] = [self.width, self.height, self.hot_x, self.hot_y]
             .map(|side| u16::try_from(side).unwrap_or(0));
-        // SAFETY: this function has the same requirements, which its caller upholds.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         let argb = unsafe {
             std::slice::from_raw_parts(self.argb, usize::from(width) * usize::from(height))
         };
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn openuvr_set_pointer(
     context: *mut openuvr_context,
     pointer: *const openuvr_pointer,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let pointer = read(pointer, openuvr_pointer::default(), "the pointer")?;
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn openuvr_mud_pointer(
     context: *mut openuvr_mud_context,
     pointer: *mut openuvr_pointer,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             read(pointer, openuvr_pointer::default(), "the pointer")?;

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn openuvr_next_log(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.log.give_next(level, text, size)
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn openuvr_mud_next_log(
     text: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             handle.log.give_next(level, text, size)
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn openuvr_next_event(
     context: *mut openuvr_context,
     event: *mut openuvr_event,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             // Validate the structure before an event is removed.

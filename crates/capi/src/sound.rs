@@ -35,7 +35,7 @@ pub unsafe extern "C" fn openuvr_send_sound(
     samples: *const f32,
     frames: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let length = samples_in(frames)?;
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn openuvr_take_sound(
     samples: *mut f32,
     frames: usize,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
             let length = samples_in(frames)?;

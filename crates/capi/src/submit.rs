@@ -30,7 +30,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let started = handle.started()?;
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
 /// `context` is NULL or a context that is not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let started = handle.started()?;
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn openuvr_send_picture(
     picture: *const openuvr_picture,
     wait: c_int,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let picture = read(picture, openuvr_picture::default(), "the picture")?;
@@ -213,7 +213,7 @@ impl Started {
 /// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.finish_submit(handle.submit_buffer(false))
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn openuvr_frame_ready(context: *mut openuvr_context) -> c
 /// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             handle.finish_submit(handle.submit_buffer(true))
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn openuvr_capture_gl(
     height: u32,
     wait: c_int,
 ) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let size = Size::new(width, height);
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn openuvr_capture_gl(
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -> c_int {
-    // SAFETY: this function has the same requirements, which its caller upholds.
+    // SAFETY: the caller upholds this function's requirements, which include those of the called function.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             if let Some(started) = handle.running() {

@@ -1,4 +1,5 @@
-//! Validation of values from another process: bounded serialised forms of fields, and the error for an invalid field.
+//! Functions that serialise and deserialise single fields of messages between processes, and the error for a field whose
+//! value is invalid.
 //!
 //! A type with an invariant is instead converted from a plain form by `#[serde(try_from = …)]`, next to the type's
 //! definition.

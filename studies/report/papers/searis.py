@@ -290,7 +290,7 @@ def parallelism(results, bound):
 SOURCE = ("lab jitter",)
 
 RUNS = "each result file counts as a run"
-PING_PONG = f"the pattern is ping-pong, which the slides do not name; {RUNS}"
+PING_PONG = f"messages are exchanged in ping-pong, because the slides do not state their pattern; {RUNS}"
 
 
 def _claim(place, text, tolerance, judge, chosen=PING_PONG):

@@ -13,7 +13,7 @@ use crate::keyboard::keymap::character_of;
 /// Maximum depth of includes; Xlib's limit is 100.
 const DEPTH: usize = 8;
 
-/// Maximum length of a sequence; Xlib's tables have up to six symbols.
+/// Maximum number of symbols in a sequence; the longest sequences in Xlib's tables have five.
 const MAX_LENGTH: usize = 16;
 
 /// Maximum number of sequences; Xlib's longest table has 5700.
