@@ -372,6 +372,12 @@ impl Pair {
     pub fn link(&self) -> Option<String> {
         self.client.log_value(VIDEO_TRANSPORT)
     }
+
+    /// Returns an error, with the last lines of its log, if the host or the client has ended.
+    pub fn check(&mut self) -> Result<()> {
+        self.host.check()?;
+        self.client.check()
+    }
 }
 
 const API_LIBRARY: &str = "libopenuvr.so";
