@@ -568,7 +568,9 @@ pub(super) fn ticket_key() -> Kind<TicketKey> {
     Kind {
         placeholder: "KEY",
         range: String::new(),
-        allowed: "a portal's key: 43 characters (letters, digits, - and _), as the portal prints it".to_owned(),
+        allowed:
+            "a portal's key: 43 characters (letters, digits, - and _), as the portal prints it"
+                .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.parse().ok()),
         absent: None,

@@ -113,5 +113,7 @@ impl FromStr for TicketKey {
 
 /// The text is not a portal's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected a portal's key of 43 characters (letters, digits, - and _): copy it as the portal prints it")]
+#[error(
+    "expected a portal's key of 43 characters (letters, digits, - and _): copy it as the portal prints it"
+)]
 pub struct BadTicketKey;
