@@ -289,7 +289,7 @@ fn a_host_reports_the_end_of_its_display() {
     assert!(text.contains("capture failed: X display"), "{text}");
     assert!(more.len() <= 4, "{text}");
     // The client waits for a new start of the host.
-    client.line("it failed; reconnecting");
+    client.line("the host failed: see its messages; reconnecting");
     client.assert_running();
 }
 
