@@ -38,7 +38,7 @@ fn only_an_address_of_one_machine_can_be_bound() {
         ("[ff02::1]:4710", "ff02::1 is a multicast address"),
         ("255.255.255.255:1", "255.255.255.255 is a broadcast"),
         ("127.255.255.255:1", "127.255.255.255 is a broadcast"),
-        ("[fe80::1]:4710", "such as [fe80::1%2]:4710"),
+        ("[fe80::1]:4710", "as in [fe80::1%2]:4710"),
     ] {
         let config = Config {
             bind: bind.parse().unwrap(),
