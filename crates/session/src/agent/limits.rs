@@ -123,6 +123,6 @@ mod tests {
         assert!(after >= before + (1 << 20), "{before} {after}");
         let mut limits = Limits::new(None, 1 << 19, [&folder.join("in"), folder]);
         let why = limits.exceeded().unwrap();
-        assert!(why.contains("limit of 1 MB"), "{why}");
+        assert!(why.contains("limit of 1 MiB"), "{why}");
     }
 }
