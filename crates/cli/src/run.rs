@@ -55,8 +55,8 @@ const CAUSE_DELAY: Duration = Duration::from_secs(3);
 const CAUSE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The usual causes if a game presents no pictures.
-const NO_PICTURE_HINT: &str = "Possible causes: the game is a 32-bit, static or setuid program, or draws with neither \
-                               OpenGL nor Vulkan; try `openuvr host --window`";
+const NO_PICTURE_HINT: &str = "Possible causes: the game is a 32-bit, static or setuid program, has a capability, or \
+                               draws with neither OpenGL nor Vulkan; try `openuvr host --window`";
 
 /// The usual causes if an application that links the library presents no pictures.
 const NO_PICTURE_HINT_API: &str = "Possible causes: the application does not link libopenuvr, links a version older \
