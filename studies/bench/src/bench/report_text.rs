@@ -24,8 +24,8 @@ pub(super) fn print(report: &Report) {
     );
     if report.is_loud() {
         println!(
-            "NOT QUIET: other processes used more than {QUIET} core, so latencies are printed as \
-             multiples of the floor's p50"
+            "NOT QUIET: other processes used more than {QUIET} core; latencies are multiples of the \
+             floor's p50"
         );
     }
     print_latency(report);

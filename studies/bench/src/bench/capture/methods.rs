@@ -89,12 +89,12 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "client-x11",
-        what: "like screen, with the client's window in the Xwayland of a sway on the client's display",
+        what: "like screen; the client's window is in the Xwayland of a sway on its display",
         how: StreamMode::Shown(ClientWindow::X11),
     },
     CaptureMethod {
         name: "client-wayland",
-        what: "like screen, with the client's Wayland window in a sway on the client's display",
+        what: "like screen; the client's Wayland window is in a sway on its display",
         how: StreamMode::Shown(ClientWindow::Wayland),
     },
 ];
