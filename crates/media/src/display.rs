@@ -3,12 +3,22 @@
 //! All connections with x11rb are made here, after a check of the display number: x11rb computes a port from this
 //! number, and panics if it is too high.
 
+use std::io::ErrorKind;
+use std::time::Duration;
+
 use x11rb::connection::RequestConnection as _;
+use x11rb::errors::ConnectError;
 use x11rb::protocol::randr::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::Screen;
 #[cfg(feature = "client")]
 use x11rb::protocol::xproto::{ImageOrder, Setup};
 use x11rb::rust_connection::RustConnection;
+
+/// Number of further attempts if the server closes a new connection, and the pause before each of them. A server resets
+/// itself after its last client has left (Xserver(1), `-noreset`), and closes connections that arrive meanwhile. A reset
+/// takes milliseconds (guesses, for a busy machine).
+const RETRIES: usize = 20;
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connects to `display`, such as `:0` or `host:0.1`, and returns the connection and the screen's number.
 ///
@@ -23,12 +33,31 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
             "{display:?} is not a display name such as :0 or :1.0"
         ));
     }
-    x11rb::connect(Some(display)).map_err(|cause| {
+    let mut connection = x11rb::connect(Some(display));
+    for _ in 0..RETRIES {
+        if !connection.as_ref().is_err_and(is_closed_by_server) {
+            break;
+        }
+        std::thread::sleep(RETRY_PAUSE);
+        connection = x11rb::connect(Some(display));
+    }
+    connection.map_err(|cause| {
         format!(
             "display {display} can't be reached ({cause}): is its X server running, and may this \
              user connect (xhost, XAUTHORITY)?"
         )
     })
+}
+
+/// Whether the server accepted the connection, and closed it before it answered.
+fn is_closed_by_server(error: &ConnectError) -> bool {
+    let ConnectError::IoError(cause) = error else {
+        return false;
+    };
+    matches!(
+        cause.kind(),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof
+    )
 }
 
 /// Lets the server process requests of `conn` while another client grabs the server (XTEST 2.2, `GrabControl`). While a
@@ -169,6 +198,19 @@ fn number(display: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each pass makes the server reset itself, because its only client leaves.
+    #[test]
+    fn a_server_that_resets_itself_is_reached() {
+        let Some(server) = openuvr_xserver::fixture::xvfb("64x64", &["-reset"]) else {
+            return;
+        };
+        for _ in 0..50 {
+            if let Err(why) = connect(&server.display) {
+                panic!("{why}");
+            }
+        }
+    }
 
     #[test]
     fn rates_come_from_the_dot_clock() {

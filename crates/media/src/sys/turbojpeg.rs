@@ -118,7 +118,7 @@ impl Library {
             .map_err(|reason| {
                 format!(
                     "{} can't be used ({reason}): JPEG needs libjpeg-turbo; apt install \
-                     libturbojpeg0 (Ubuntu: libturbojpeg), or set OPENUVR_TURBOJPEG to the path \
+                     libturbojpeg0 (on Ubuntu, libturbojpeg), or set OPENUVR_TURBOJPEG to the path \
                      of a libturbojpeg.so.0",
                     Path::new(&file).display()
                 )
