@@ -307,16 +307,7 @@ impl Selection {
         if self.pastes.len() >= MAX_TRANSFERS {
             return answer(conn, &request, false);
         }
-        self.pastes.push(Paste {
-            request,
-            source,
-            data: VecDeque::new(),
-            ended: false,
-            in_parts: false,
-            taken: false,
-            over: false,
-            until: clock::now() + PATIENCE,
-        });
+        self.pastes.push(Paste::new(request, source));
         // Another application writes to this end of the pipe, and may not expect a non-blocking descriptor.
         let _ = fcntl_setfl(&target, OFlags::empty());
         report(Report::Paste(kind, target))
@@ -418,6 +409,19 @@ impl Fetch {
 }
 
 impl Paste {
+    fn new(request: SelectionRequestEvent, source: OwnedFd) -> Paste {
+        Paste {
+            request,
+            source,
+            data: VecDeque::new(),
+            ended: false,
+            in_parts: false,
+            taken: false,
+            over: false,
+            until: clock::now() + PATIENCE,
+        }
+    }
+
     /// Reads the data that has arrived. Returns `false` if it is more than [`MOST`] bytes.
     fn read(&mut self, now: Instant) -> bool {
         let mut part = [0; 16 << 10];
@@ -530,16 +534,7 @@ mod tests {
     /// Reads `length` bytes to the end of a pipe. Returns whether all of them may be pasted.
     fn pasted(length: usize) -> bool {
         let (source, target) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let mut paste = Paste {
-            request: SelectionRequestEvent::default(),
-            source,
-            data: VecDeque::new(),
-            ended: false,
-            in_parts: false,
-            taken: false,
-            over: false,
-            until: clock::now(),
-        };
+        let mut paste = Paste::new(SelectionRequestEvent::default(), source);
         let writer = std::thread::spawn(move || {
             // The reader may stop early.
             let _ = std::fs::File::from(target).write_all(&vec![7; length]);
