@@ -555,7 +555,8 @@ impl Drop for Session {
     }
 }
 
-/// Discards the waiting events. The host is told what it needs to know of them; these events get the number `seq`.
+/// Replaces the waiting events with a release of all input and the changes of the game pads ([`Pads::replacing`]). All get
+/// the number `seq`.
 fn discard(waiting: &mut VecDeque<ReceivedInput>, pads: &Pads, seq: InputSeq) {
     let Some(sampled) = waiting.back().map(|newest| newest.sampled) else {
         return;
