@@ -1,7 +1,8 @@
 /*
  * Fig. 9 (a) as printed, except for an encoder and a network that every machine has, and a free port. Like the
  * paper's program, it draws and reads its pictures into the buffer, and never signals that a picture is complete.
- * Each picture shows its number in binary, as bars from the left: white is 1. Ends when its standard input ends.
+ * Each picture shows its number as bars from the left: white is 1. The number is in Gray code, so that a row that is
+ * torn between two successive pictures shows the number of one of them. Ends when its standard input ends.
  *
  * BUFFER=NULL builds a program without a pixel buffer, which therefore streams no picture.
  */
@@ -17,12 +18,14 @@ enum { WIDTH = 1920, HEIGHT = 1080, BARS = 16 };
 
 static void draw(unsigned number)
 {
+    unsigned gray = number ^ number >> 1;
+
     glClearColor(0, 0, 0, 1);
     glClear(GL_COLOR_BUFFER_BIT);
     glEnable(GL_SCISSOR_TEST);
     glClearColor(1, 1, 1, 1);
     for (int bar = 0; bar < BARS; bar++) {
-        if (number >> bar & 1) {
+        if (gray >> bar & 1) {
             glScissor(bar * WIDTH / BARS, 0, WIDTH / BARS, HEIGHT);
             glClear(GL_COLOR_BUFFER_BIT);
         }

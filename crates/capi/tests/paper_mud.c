@@ -10,16 +10,18 @@
 
 enum { BARS = 16 };
 
-/* The number in a row of the picture. */
+/* The number in a row of the picture, which shows it in Gray code. */
 static unsigned number_in(const struct openuvr_picture *picture, uint32_t row)
 {
     const unsigned char *at = (const unsigned char *)picture->data + row * picture->stride;
-    unsigned number = 0;
+    unsigned gray = 0, number = 0;
 
     for (uint32_t bar = 0; bar < BARS; bar++) {
         uint32_t x = (2 * bar + 1) * picture->width / (2 * BARS);
-        number |= (unsigned)(at[4 * x + 1] > 127) << bar;
+        gray |= (unsigned)(at[4 * x + 1] > 127) << bar;
     }
+    for (; gray; gray >>= 1)
+        number ^= gray;
     return number;
 }
 
@@ -51,7 +53,9 @@ int main(int argc, char **argv)
         unsigned upper = number_in(&picture, 8), lower = number_in(&picture, picture.height - 8);
         unsigned older = upper < lower ? upper : lower;
 
-        check(older >= last, "a picture is older than the one before it");
+        snprintf(why, sizeof why, "picture %u (top %u, bottom %u) is older than the one before it, %u", older, upper,
+                 lower, last);
+        check(older >= last, why);
         torn += upper != lower;
         different += older > last;
         last = older;
