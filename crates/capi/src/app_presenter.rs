@@ -99,7 +99,8 @@ pub(crate) struct OnFrame {
     pub(crate) user: *mut c_void,
 }
 
-// SAFETY: the header documents that a thread of the library calls the callback.
+// SAFETY: the header documents that a thread of the library calls the callback, so the application expects calls on
+// other threads.
 unsafe impl Send for OnFrame {}
 
 pub(crate) struct AppPresenter {
@@ -117,7 +118,7 @@ impl Presenter for AppPresenter {
         match &self.on_frame {
             Some(on_frame) => {
                 let _inside = CallbackScope::enter();
-                // SAFETY: the application's contract allows it, and the picture outlives the call.
+                // SAFETY: the header documents this call, and the picture stays valid until it returns.
                 unsafe { (on_frame.call)(on_frame.user, &decoded.picture()) };
                 self.pictures.recycle(decoded);
             }

@@ -85,7 +85,7 @@ pub struct openuvr_config {
     pub gateway: *const c_char,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers, pointers and functions that may be absent.
+// SAFETY: the type is `repr(C)`, with only numbers, pointers and optional functions, so every bit pattern is valid.
 unsafe impl Sized32 for openuvr_config {}
 
 impl Default for openuvr_config {
@@ -94,7 +94,7 @@ impl Default for openuvr_config {
             size: crate::size_of32::<openuvr_config>(),
             encoder: OPENUVR_ENCODER_TYPE::OPENUVR_ENCODER_H264 as u32,
             network: OPENUVR_NETWORK_TYPE::OPENUVR_NETWORK_ANY as u32,
-            // The paper's listing.
+            // The size in the listing of the OpenUVR paper.
             width: 1920,
             height: 1080,
             format: OPENUVR_PIXEL_FORMAT::OPENUVR_PIXEL_FORMAT_RGB as u32,
@@ -201,7 +201,7 @@ pub struct openuvr_mud_config {
     pub sound: u32,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers, pointers and functions that may be absent.
+// SAFETY: the type is `repr(C)`, with only numbers, pointers and optional functions, so every bit pattern is valid.
 unsafe impl Sized32 for openuvr_mud_config {}
 
 impl Default for openuvr_mud_config {

@@ -125,10 +125,10 @@ pub struct openuvr_haptic {
     pub duration_ns: u64,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_controllers {}
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_haptic {}
 
 const UNTRACKED: openuvr_placed = openuvr_placed {

@@ -37,7 +37,8 @@ pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T
             "dma_buf is negative, so it is not a descriptor",
         ));
     }
-    // SAFETY: the descriptor is not negative and is not kept. The first call fails if it is not open.
+    // SAFETY: the descriptor is not negative, and is not used after this call. If it is not open, the first system call
+    // fails.
     let fd = unsafe { BorrowedFd::borrow_raw(buffer.fd) };
     let wrong = |what: &str| Failure::argument(format!("dma_buf {}: {what}", fd.as_raw_fd()));
     let map = Map::new(fd, buffer.offset, len).map_err(|why| wrong(&why))?;
@@ -74,7 +75,7 @@ impl<'a> Map<'a> {
             );
         }
         let size = match device {
-            // A dma-buf has no file position, so none is changed (dma_buf_llseek of the kernel).
+            // The seek has no side effect, because a dma-buf has no file position (`dma_buf_llseek` in the kernel).
             true => rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0)).unwrap_or(0),
             false => fstat(fd).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
         };
@@ -83,7 +84,7 @@ impl<'a> Map<'a> {
         let mapped = end.ok_or_else(|| {
             format!("a picture of {len} bytes at offset {offset} does not fit into the buffer of {size} bytes")
         })?;
-        // SAFETY: a new mapping at an address that the kernel chooses.
+        // SAFETY: the kernel chooses the address, so the new mapping overlaps no other memory.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -112,22 +113,22 @@ impl<'a> Map<'a> {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped from `start` for `at + len` bytes until this is dropped, and the file is that long.
-        // Concurrent writes change only the picture's bytes, any of which are valid.
+        // SAFETY: `start` is mapped for `at + len` bytes until `self` is dropped, and the file is at least that long.
+        // Concurrent writes change only bytes of the picture, and every byte value is valid.
         unsafe { std::slice::from_raw_parts(self.start.cast::<u8>().add(self.at), self.len) }
     }
 }
 
 impl Drop for Map<'_> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and no borrow is left.
+        // SAFETY: `new` created this mapping, and no reference into it outlives `self`.
         let _ = unsafe { munmap(self.start, self.mapped) };
     }
 }
 
 fn sync(fd: BorrowedFd<'_>, what: u64) -> std::io::Result<()> {
     loop {
-        // SAFETY: the request reads the eight bytes of `what`. Other kinds of files reject it.
+        // SAFETY: the request reads only the eight bytes of `what`. Files of other kinds reject the request.
         if unsafe { libc::ioctl(fd.as_raw_fd(), SYNC, &raw const what) } == 0 {
             return Ok(());
         }

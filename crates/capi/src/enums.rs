@@ -393,10 +393,10 @@ fn one_of<T: Copy>(all: &[T], number: impl Fn(T) -> u32, word: u32, name: &str) 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BufferName(pub(crate) *const c_void);
 
-// SAFETY: the header requires that the address stays readable until the context is closed. It is read on the threads that
-// submit pictures, and on the thread that polls the buffer.
+// SAFETY: the header requires that the address stays readable until the context is closed. The threads that submit
+// pictures and the thread that polls the buffer read it.
 unsafe impl Send for BufferName {}
-// SAFETY: as above.
+// SAFETY: as above; all accesses are reads.
 unsafe impl Sync for BufferName {}
 
 #[cfg(test)]

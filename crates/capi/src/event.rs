@@ -77,7 +77,7 @@ pub struct openuvr_event {
     pub name: [c_char; 64],
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_event {}
 
 impl Default for openuvr_event {
@@ -132,9 +132,9 @@ impl Events {
                     max_bitrate: constraints.bitrate.unwrap_or_default().0,
                     ..openuvr_event::default()
                 };
-                // A peer's name may contain control characters.
+                // Control characters are removed, because a peer may send any name.
                 let name: String = name.chars().filter(|c| !c.is_control()).collect();
-                // SAFETY: it is writable for its length.
+                // SAFETY: the field `name` is writable for its length.
                 unsafe { give_text(&name, event.name.as_mut_ptr(), event.name.len()) };
                 state.sessions.push(event);
                 state.add(event);

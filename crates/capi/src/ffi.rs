@@ -35,14 +35,14 @@ pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) ->
     let size = unsafe { size_of_struct(from, what)? };
     let known = size.min(size_of::<T>());
     for at in known..size {
-        // SAFETY: readable up to `size`.
+        // SAFETY: the caller guarantees that `from` is readable for `size` bytes, and `at` is below `size`.
         if unsafe { from.cast::<u8>().add(at).read() } != 0 {
             let why = format!("{what} uses fields that are newer than this library");
             return Err(Failure::new(OPENUVR_ERROR_SIZE, why));
         }
     }
     let mut value = MaybeUninit::new(default);
-    // SAFETY: both are valid for `known` bytes, and any bytes are a value of `T`.
+    // SAFETY: `from` and `value` are valid for `known` bytes, and every bit pattern is a valid `T` (`Sized32`).
     unsafe {
         std::ptr::copy_nonoverlapping(from.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), known);
         Ok(value.assume_init())
@@ -73,7 +73,8 @@ unsafe fn size_of_struct<T>(of: *const T, what: &str) -> Outcome<usize> {
     if of.is_null() {
         return Err(Failure::null(what));
     }
-    // SAFETY: readable for four bytes; it may be unaligned.
+    // SAFETY: the caller guarantees that `of`, which is not null, is readable for four bytes. The read may be
+    // unaligned.
     let size = unsafe { of.cast::<u32>().read_unaligned() } as usize;
     // A valid size is a multiple of the alignment; otherwise it could end inside a pointer.
     if (8..=MAX_SIZE).contains(&size) && size.is_multiple_of(align_of::<T>()) {
@@ -93,7 +94,7 @@ pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Outcome<Option<Str
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: it is NUL-terminated.
+    // SAFETY: the caller guarantees that `text`, which is not null, is NUL-terminated.
     let text = unsafe { CStr::from_ptr(text) };
     match text.to_str() {
         Ok(text) => Ok(Some(text.to_owned())),
@@ -110,7 +111,7 @@ pub(crate) unsafe fn give_text(text: &str, to: *mut c_char, size: usize) {
         return;
     };
     let len = text.floor_char_boundary(capacity);
-    // SAFETY: `len + 1 <= size`, and `text` does not overlap the caller's buffer.
+    // SAFETY: `to` is writable for `size` bytes, `len + 1 <= size`, and `text` does not overlap the caller's buffer.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, len);
         to.add(len).write(0);

@@ -39,7 +39,8 @@ pub(crate) struct Reader {
     read_back: ReadBack,
 }
 
-// SAFETY: it is used only where its context is current, which is checked before each use.
+// SAFETY: the reader's OpenGL objects are used only while its context is current on the calling thread, which is
+// checked before each use.
 unsafe impl Send for Reader {}
 
 /// The source of a picture.
@@ -165,7 +166,7 @@ fn read_when_free(until: Option<Instant>, mut read: impl FnMut() -> ReadStatus) 
 
 /// The pixel buffer as a source of pixels.
 fn buffer(name: BufferName, layout: Layout) -> ReadSource {
-    // SAFETY: by the application's contract, the address holds a `GLuint`.
+    // SAFETY: the header requires that the address holds a `GLuint`.
     let name = unsafe { name.0.cast::<u32>().read_unaligned() };
     ReadSource::Buffer {
         name,
@@ -195,13 +196,13 @@ impl Functions {
         if loader.is_null() {
             return Err(Failure::failed("the OpenGL library has no function loader"));
         }
-        // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5).
+        // SAFETY: GLX 1.4 and EGL 1.5 define this type for the function of this name.
         let loader = unsafe { std::mem::transmute::<*const c_void, Loader>(loader) };
         Ok((Functions(loader), sharing))
     }
 
     fn find(self, name: &CStr) -> *const c_void {
-        // SAFETY: any name is allowed.
+        // SAFETY: the loader accepts any NUL-terminated name.
         unsafe { (self.0)(name.as_ptr()) }
     }
 }
@@ -247,7 +248,7 @@ impl SharingContext {
             ));
         };
         // SAFETY: the functions are the driver's. The private context stays current on this thread until `_entered` is
-        // dropped, and the copier is dropped before.
+        // dropped, and the copier is dropped before `_entered`.
         let read_back = unsafe { ReadBack::new(&mut load, Sharing::None, submit) };
         let mut copier = BufferCopier(read_back.map_err(|e| Failure::failed(e.to_string()))?);
         work(&mut copier);
@@ -288,9 +289,9 @@ impl Context {
             if function.is_null() {
                 return None;
             }
-            // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5).
+            // SAFETY: GLX 1.4 and EGL 1.5 define this type for the functions of these names.
             let of_thread = unsafe { std::mem::transmute::<*const c_void, Current>(function) };
-            // SAFETY: it may always be called.
+            // SAFETY: the function has no preconditions.
             let handle = unsafe { of_thread() };
             (!handle.is_null()).then_some(Context {
                 handle,
@@ -317,7 +318,7 @@ impl Context {
         if function.is_null() {
             return null_mut();
         }
-        // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5), and may always be called.
+        // SAFETY: GLX 1.4 and EGL 1.5 define this type for the functions of these names, which have no preconditions.
         unsafe { std::mem::transmute::<*const c_void, Current>(function)() }
     }
 
@@ -355,7 +356,7 @@ fn glx_size() -> Option<Size> {
     if display.is_null() || drawable.is_null() || query.is_null() {
         return None;
     }
-    // SAFETY: functions of these names have these types.
+    // SAFETY: GLX 1.4 defines these types for the functions of these names.
     let (display, drawable, query) = unsafe {
         (
             std::mem::transmute::<*const c_void, Current>(display),
@@ -363,14 +364,14 @@ fn glx_size() -> Option<Size> {
             std::mem::transmute::<*const c_void, Query>(query),
         )
     };
-    // SAFETY: they may always be called.
+    // SAFETY: both functions have no preconditions.
     let (display, drawable) = unsafe { (display(), drawable()) };
     if display.is_null() || drawable == 0 {
         return None;
     }
     let side = |what| {
         let mut side = 0;
-        // SAFETY: both are those of this thread's context, and one number is written.
+        // SAFETY: display and drawable belong to this thread's context, and the function writes one number, to `side`.
         unsafe { query(display, drawable, what, &raw mut side) };
         side
     };
@@ -394,7 +395,7 @@ fn egl_size() -> Option<Size> {
     if display.is_null() || surface.is_null() || query.is_null() {
         return None;
     }
-    // SAFETY: functions of these names have these types.
+    // SAFETY: EGL 1.5 defines these types for the functions of these names.
     let (display, surface, query) = unsafe {
         (
             std::mem::transmute::<*const c_void, Current>(display),
@@ -402,14 +403,14 @@ fn egl_size() -> Option<Size> {
             std::mem::transmute::<*const c_void, Query>(query),
         )
     };
-    // SAFETY: they may always be called.
+    // SAFETY: both functions have no preconditions.
     let (display, surface) = unsafe { (display(), surface(DRAW)) };
     if display.is_null() || surface.is_null() {
         return None;
     }
     let side = |what| {
         let mut side = 0;
-        // SAFETY: both are those of this thread's context, and one number is written.
+        // SAFETY: display and surface belong to this thread's context, and the function writes one number, to `side`.
         let known = unsafe { query(display, surface, what, &raw mut side) };
         (known != 0).then(|| u32::try_from(side).ok()).flatten()
     };

@@ -99,19 +99,20 @@ pub(crate) unsafe fn open<K: Kind, C>(
         if context.is_null() {
             return OPENUVR_ERROR_NULL as c_int;
         }
-        // SAFETY: not NULL, and valid.
+        // SAFETY: `context` is not null, and the caller guarantees that it is then valid for a write.
         unsafe { context.write(std::ptr::null_mut()) };
         let made = || {
             // SAFETY: the caller upholds this function's requirements, which include those of the called function.
             let config = unsafe { read(config, K::Config::default(), "the configuration")? };
-            // SAFETY: its strings are the caller's. Parsing comes first, because it is cheaper than the support check.
+            // SAFETY: the caller guarantees that the configuration's strings are valid. Parsing comes first, because it
+            // is cheaper than the support check.
             let made = unsafe { make::<K>(&config)? };
             K::serves(&config)?;
             Ok(made)
         };
         match made() {
             Ok(made) => {
-                // SAFETY: as above.
+                // SAFETY: as for the write of NULL to `context` above.
                 unsafe { context.write(Box::into_raw(made).cast()) };
                 DONE
             }
@@ -211,12 +212,12 @@ unsafe fn find<'a, T: Kind>(handle: *const Handle<T>) -> Outcome<&'a Handle<T>> 
     if handle.is_null() || !handle.is_aligned() {
         return Err(Failure::new(OPENUVR_ERROR_NULL, "the context is NULL"));
     }
-    // SAFETY: a context of either kind starts with its mark.
+    // SAFETY: the caller guarantees that `handle` points to a context of a host or a MUD. Both begin with their mark.
     if unsafe { handle.cast::<u64>().read() } != T::MARK {
         let why = format!("this is not a context of {}", T::NAME);
         return Err(Failure::argument(why));
     }
-    // SAFETY: it has the mark of its kind, and is not closed.
+    // SAFETY: the mark shows that this is a context of kind `T`, and the caller guarantees that it is not closed.
     Ok(unsafe { &*handle })
 }
 
@@ -231,7 +232,7 @@ pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<
     if variable.is_null() || CallbackScope::is_now() {
         return None;
     }
-    // SAFETY: the caller guarantees that `variable` points to a pointer.
+    // SAFETY: the caller guarantees that `variable` points to NULL or to a context that is not closed.
     let (handle, process) = unsafe {
         let handle = variable.read();
         let process = find::<T>(handle).ok()?.process;
@@ -241,7 +242,8 @@ pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<
     if process != std::process::id() {
         return None;
     }
-    // SAFETY: it was created by `Box::into_raw`, and this is the last use. No valid mark remains in freed memory.
+    // SAFETY: `Box::into_raw` created `handle`, and no other call uses it. The mark is cleared, so that it is not found
+    // in freed memory.
     unsafe {
         (*handle).mark = 0;
         Some(Box::from_raw(handle))

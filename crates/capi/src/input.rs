@@ -65,7 +65,7 @@ pub struct openuvr_input {
     pub received_ns: i64,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_input {}
 
 impl Default for openuvr_input {
@@ -236,13 +236,14 @@ pub(crate) struct OnInput {
     pub(crate) user: *mut c_void,
 }
 
-// SAFETY: the header documents that a thread of the library calls the callback.
+// SAFETY: the header documents that a thread of the library calls the callback, so the application expects calls on
+// other threads.
 unsafe impl Send for OnInput {}
 
 impl OnInput {
     pub(crate) fn notify(&self, input: &openuvr_input) {
         let _inside = CallbackScope::enter();
-        // SAFETY: the application's contract allows it, and the event outlives the call.
+        // SAFETY: the header documents this call, and `input` stays valid until it returns.
         unsafe { (self.call)(self.user, input) }
     }
 }
@@ -265,7 +266,8 @@ pub(crate) fn duplicated(fd: c_int) -> Outcome<OwnedFd> {
     if fd < 0 {
         return Err(wrong(&"did open() fail?"));
     }
-    // SAFETY: the descriptor is not negative and is not kept. The call fails if it is not open.
+    // SAFETY: the descriptor is not negative, and is not used after this call. If it is not open, the system call
+    // fails.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(|e| wrong(&e))
 }
@@ -326,7 +328,7 @@ pub struct openuvr_pose {
     pub received_ns: i64,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_pose {}
 
 impl Default for openuvr_pose {

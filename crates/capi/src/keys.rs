@@ -38,7 +38,7 @@ pub struct openuvr_key {
     pub xkb_name: [c_char; 8],
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_key {}
 
 impl Default for openuvr_key {
@@ -66,8 +66,8 @@ impl Default for openuvr_key {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_key_of(code: u32, key: *mut openuvr_key) -> c_int {
     plain(|| {
-        // SAFETY: the caller upholds this function's requirements, which include those of the called function. An
-        // invalid structure is reported first.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function. The
+        // result is not used: the call only reports an invalid structure before an unknown code.
         unsafe { read(key, openuvr_key::default(), "the key")? };
         let found = u16::try_from(code).ok().and_then(find);
         let found = found.ok_or_else(|| Failure::argument("unknown key or button"))?;
@@ -92,7 +92,7 @@ fn find(code: u16) -> Option<openuvr_key> {
     let usage_of = |page| usage.filter(|usage| usage >> 16 == page);
     key.sdl = usage_of(7).map_or(0, |usage| usage & 0xffff);
     key.usb = usage.unwrap_or(0);
-    // X11 key codes are higher by 8.
+    // X11 key codes are 8 higher than Linux key codes.
     key.xkb = u32::from(code) + 8;
     let (us_text, us_text_shift) = codes::us_text(KeyCode(code)).unwrap_or_default();
     (key.us_text, key.us_text_shift) = (us_text.into(), us_text_shift.into());
@@ -105,7 +105,7 @@ fn find(code: u16) -> Option<openuvr_key> {
 }
 
 fn put(text: &str, to: &mut [c_char]) {
-    // SAFETY: it is writable for its length.
+    // SAFETY: `to` is writable for its length.
     unsafe { give_text(text, to.as_mut_ptr(), to.len()) };
 }
 

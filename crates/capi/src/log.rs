@@ -53,10 +53,10 @@ struct PendingLines {
     lost: u64,
 }
 
-// SAFETY: the header documents that threads of the library call the callback with `user`, which is not dereferenced
-// here.
+// SAFETY: the header documents that threads of the library call the callback and pass it `user`. The library does not
+// dereference `user`.
 unsafe impl Send for Log {}
-// SAFETY: as above; a mutex serializes the calls.
+// SAFETY: as above. In addition, a mutex serializes the calls.
 unsafe impl Sync for Log {}
 
 impl Log {
@@ -77,7 +77,7 @@ impl Log {
         // A peer's name may contain control characters.
         let text = printable(text);
         if level as u32 <= self.to_stderr {
-            // A closed stderr is not an error.
+            // A closed standard error is not a failure of the library, so errors are ignored.
             let line = format!("openuvr: {text}\n");
             #[expect(
                 clippy::disallowed_methods,
@@ -91,7 +91,7 @@ impl Log {
         let Ok(text) = CString::new(text) else { return };
         let _turn = lock(&self.one_at_a_time);
         let _inside = CallbackScope::enter();
-        // SAFETY: the application's contract allows it. The string is NUL-terminated and outlives the call.
+        // SAFETY: the header documents this call. The string is NUL-terminated, and stays valid until the call returns.
         unsafe { call(self.user, level as u32, text.as_ptr()) };
     }
 

@@ -74,7 +74,7 @@ pub struct openuvr_picture {
     pub user: *mut c_void,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers, pointers and a function that may be absent.
+// SAFETY: the type is `repr(C)`, with only numbers, pointers and an optional function, so every bit pattern is valid.
 unsafe impl Sized32 for openuvr_picture {}
 
 impl Default for openuvr_picture {
@@ -222,8 +222,8 @@ pub(crate) unsafe fn taken(picture: &openuvr_picture, pool: &Pool) -> Outcome<Bo
         give_back(picture);
         return Ok(Box::new(frame));
     }
-    // SAFETY: by the application's contract, the picture is readable. The limits of size and stride keep the slice below
-    // isize::MAX.
+    // SAFETY: the header requires that the picture is readable. The limits of size and stride keep the slice shorter
+    // than `isize::MAX`.
     let bytes = unsafe { std::slice::from_raw_parts(picture.data.cast::<u8>(), layout.bytes()) };
     Ok(match Release::of(picture) {
         Some(release) => Box::new(Lent {
@@ -246,7 +246,8 @@ struct Release {
     user: *mut c_void,
 }
 
-// SAFETY: the header documents that threads of the library call the callback.
+// SAFETY: the header documents that threads of the library call the callback, so the application expects calls on other
+// threads.
 unsafe impl Send for Release {}
 
 impl Release {
@@ -260,7 +261,7 @@ impl Release {
 impl Drop for Release {
     fn drop(&mut self) {
         let _inside = CallbackScope::enter();
-        // SAFETY: the application's contract allows it, and it is called once.
+        // SAFETY: the header documents this call. A `Release` is dropped once, so the callback is called once.
         unsafe { (self.call)(self.user) }
     }
 }

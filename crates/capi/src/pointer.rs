@@ -44,7 +44,7 @@ pub struct openuvr_pointer {
     pub argb: *const u32,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers and a pointer.
+// SAFETY: the type is `repr(C)` and contains only numbers and a pointer, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_pointer {}
 
 impl Default for openuvr_pointer {

@@ -42,7 +42,7 @@ pub struct openuvr_statistics {
     pub motion_to_photon_p99_ns: i64,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_statistics {}
 
 impl From<&Statistics> for openuvr_statistics {
@@ -112,7 +112,7 @@ pub struct openuvr_mud_statistics {
     pub dropped: u64,
 }
 
-// SAFETY: it is `repr(C)` and consists of numbers.
+// SAFETY: the type is `repr(C)` and contains only numbers, for which every bit pattern is valid.
 unsafe impl Sized32 for openuvr_mud_statistics {}
 
 impl Default for openuvr_mud_statistics {

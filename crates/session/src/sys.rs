@@ -25,9 +25,9 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 ///
 /// During the call, other threads must access the environment only through the standard library.
 pub(crate) fn set_xauthority(file: &Path) {
-    // SAFETY: the standard library's own calls exclude one another. A display is started before this process starts a
-    // host, opens a device or loads a driver. Until then, the threads of this process only write messages and wait for
-    // signals.
+    // SAFETY: the standard library serializes its own accesses to the environment. Other libraries access it only after
+    // this call, because this process starts a display before it starts a host, opens a device or loads a driver. Until
+    // then, its threads only write messages and wait for signals.
     unsafe { std::env::set_var("XAUTHORITY", file) };
 }
 
@@ -43,8 +43,8 @@ pub(crate) fn close_inherited_on_exec() {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.parse::<i32>().ok());
         if let Some(number) = number.filter(|number| *number > libc::STDERR_FILENO) {
-            // SAFETY: the call sets a flag of the descriptor, which matters only when another program is started. For a
-            // closed descriptor, it returns an error.
+            // SAFETY: the call only sets a flag of the descriptor, which takes effect when another program is executed.
+            // For a closed descriptor, the call returns an error.
             unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }

@@ -57,7 +57,7 @@ impl AppWindow {
     }
 
     pub(crate) fn resize(&mut self, size: Size) {
-        // SAFETY: as in `open`; both live as long as this process.
+        // SAFETY: as in `open`. The display and the window exist as long as this process.
         unsafe {
             (self.xlib.XResizeWindow)(self.display, self.window, size.width, size.height);
             (self.xlib.XSync)(self.display, 0);
@@ -68,7 +68,7 @@ impl AppWindow {
     /// Clicks since the last call, in window coordinates.
     pub(crate) fn clicks(&self) -> Vec<(i32, i32)> {
         let mut clicks = Vec::new();
-        // SAFETY: as in `open`; only button events are selected, and each event has its type.
+        // SAFETY: as in `open`. The union is read as a button event only if its type is ButtonPress.
         unsafe {
             while (self.xlib.XPending)(self.display) > 0 {
                 let mut event: xlib::XEvent = std::mem::zeroed();
@@ -108,7 +108,7 @@ pub(crate) struct Gpu {
 
 /// The loader's entry point.
 fn load_entry() -> ash::Entry {
-    // SAFETY: the loader has no initialisers with preconditions, and is never closed.
+    // SAFETY: the loader's initialisers have no preconditions. The loader is never closed, so its functions stay valid.
     unsafe {
         let library = libloading::Library::new("libvulkan.so.1").expect("libvulkan1");
         let symbol = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
@@ -123,7 +123,7 @@ fn load_entry() -> ash::Entry {
 fn instance(entry: &ash::Entry) -> ash::Instance {
     let extensions = [c"VK_KHR_surface".as_ptr(), c"VK_KHR_xlib_surface".as_ptr()];
     let info = vk::InstanceCreateInfo::default().enabled_extension_names(&extensions);
-    // SAFETY: the names are static.
+    // SAFETY: the names of the extensions are static.
     unsafe { entry.create_instance(&info, None) }.expect("an instance")
 }
 
@@ -137,7 +137,7 @@ impl Gpu {
             .dpy(screen.display.cast())
             .window(screen.window);
         let surface = xlib_surface::Instance::new(&entry, &instance);
-        // SAFETY: the window is open.
+        // SAFETY: `screen` keeps the display and the window open.
         let surface = unsafe { surface.create_xlib_surface(&info, None) };
         let base = Base {
             surfaces: surface::Instance::new(&entry, &instance),
@@ -153,7 +153,7 @@ impl Gpu {
     /// Creates a device for the same window. The swapchain of an earlier device must have been destroyed.
     fn device(base: Base) -> Gpu {
         let instance = &base.instance;
-        // SAFETY: see above.
+        // SAFETY: see the comment before `impl Gpu`.
         unsafe {
             let all = instance.enumerate_physical_devices().expect("a driver");
             let is_software = |physical: &vk::PhysicalDevice| {
@@ -214,7 +214,7 @@ impl Gpu {
             .present_mode(vk::PresentModeKHR::FIFO)
             .clipped(true)
             .old_swapchain(self.swapchain);
-        // SAFETY: see above.
+        // SAFETY: see the comment before `impl Gpu`.
         unsafe {
             let made = self
                 .presents
@@ -231,7 +231,7 @@ impl Gpu {
 
     /// Replaces the device while its last picture is being streamed.
     pub(crate) fn recreate_device(&mut self, size: Size) {
-        // SAFETY: see above.
+        // SAFETY: see the comment before `impl Gpu`.
         unsafe { self.presents.destroy_swapchain(self.swapchain, None) };
         self.swapchain = vk::SwapchainKHR::null();
         let newer = Gpu::device(self.base.clone());
@@ -242,7 +242,7 @@ impl Gpu {
     /// Renders a picture and presents it.
     pub(crate) fn show(&self, shot: &Shot) {
         let device = &self.device;
-        // SAFETY: see above; the buffer is mapped and large enough.
+        // SAFETY: see the comment before `impl Gpu`. The buffer is mapped, and has room for the picture.
         unsafe {
             let info = vk::BufferCreateInfo::default()
                 .size(shot.pixels.len() as u64)
@@ -338,7 +338,7 @@ impl Gpu {
             vk::PipelineStageFlags::BOTTOM_OF_PIPE,
         );
         let by_region = vk::DependencyFlags::empty();
-        // SAFETY: the caller upholds the requirements.
+        // SAFETY: the caller upholds this function's requirements.
         unsafe {
             let begin = vk::CommandBufferBeginInfo::default();
             device
@@ -357,7 +357,7 @@ impl Gpu {
     /// Destroys the device, not the instance.
     fn destroy(&self) {
         let device = &self.device;
-        // SAFETY: see above.
+        // SAFETY: see the comment before `impl Gpu`.
         unsafe {
             device.device_wait_idle().expect("it is there");
             self.presents.destroy_swapchain(self.swapchain, None);
@@ -372,7 +372,7 @@ impl Gpu {
     /// Destroys everything.
     pub(crate) fn close(self) {
         self.destroy();
-        // SAFETY: see above.
+        // SAFETY: see the comment before `impl Gpu`.
         unsafe {
             self.base.surfaces.destroy_surface(self.base.surface, None);
             self.base.instance.destroy_instance(None);

@@ -66,7 +66,7 @@ struct Descriptor {
     extensions: *const Extension,
 }
 
-// SAFETY: the pointer is to a constant.
+// SAFETY: `extensions` points to a constant, which is never written.
 unsafe impl Sync for Descriptor {}
 
 /// `struct WlcsExtensionDescriptor`.
@@ -76,7 +76,7 @@ struct Extension {
     version: u32,
 }
 
-// SAFETY: the pointer is to a constant.
+// SAFETY: `name` points to a constant, which is never written.
 unsafe impl Sync for Extension {}
 
 const fn extension(name: &'static CStr, version: u32) -> Extension {
@@ -152,7 +152,7 @@ unsafe extern "C" fn stop(display: *mut Display) {
 /// # Safety
 /// `display` must be a pointer from `create_display`.
 unsafe fn server<'a>(display: *mut Display) -> &'a Server {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that `display` is a pointer from `create_display`.
     let server = unsafe { (*display).server.as_ref() };
     server.expect("the suite has started the display")
 }

@@ -70,7 +70,7 @@ impl ClientPixels<'_> {
     fn at(&self, x: u32, y: u32) -> *const u8 {
         let (x, y) = (x.min(self.size.0 - 1), y.min(self.size.1 - 1));
         // SAFETY: `with_pixels` has checked that the mapping contains `size` pixels of 4 bytes in rows of `stride`, and
-        // the position is limited to them.
+        // the position is clamped to these pixels.
         unsafe { self.first.add(y as usize * self.stride + x as usize * 4) }
     }
 }
@@ -82,8 +82,9 @@ impl Pixels for ClientPixels<'_> {
 
     fn pixel(&self, x: u32, y: u32) -> u32 {
         let mut bytes = [0; 4];
-        // SAFETY: `at` points to 4 bytes within the mapping, which exists as long as `self`; smithay handles the SIGBUS
-        // of a truncated file. The client may write meanwhile, so no reference is created, and any value is valid.
+        // SAFETY: `at` points to 4 bytes within the mapping, which exists as long as `self`. If the client truncates
+        // the file, smithay handles the SIGBUS. The client may write at the same time, so no reference is created;
+        // every byte value is valid.
         unsafe { std::ptr::copy_nonoverlapping(self.at(x, y), bytes.as_mut_ptr(), 4) };
         if self.red_first {
             bytes.swap(0, 2);
@@ -99,8 +100,8 @@ impl Pixels for ClientPixels<'_> {
         if !fits || y >= self.size.1 || !row.len().is_multiple_of(4) {
             return;
         }
-        // SAFETY: the row's bytes from `x` on are within the mapping, as has just been checked, and `row` is memory of
-        // this process that does not overlap it. Otherwise as in `pixel`.
+        // SAFETY: the check above ensures that the mapping contains the row's bytes from `x` on. `row` is memory of
+        // this process and does not overlap the mapping. SIGBUS and concurrent writes: as in `pixel`.
         unsafe { std::ptr::copy_nonoverlapping(self.at(x, y), row.as_mut_ptr(), row.len()) };
         if self.red_first {
             for pixel in row.chunks_exact_mut(4) {

@@ -12,13 +12,13 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 /// Makes the child inherit these descriptors of this process, under the same numbers. Also makes the child end when the
 /// thread that started it ends. The descriptors must stay open until the child has been started.
 pub(super) fn inherit(command: &mut Command, descriptors: Vec<RawFd>) {
-    // SAFETY: the closure makes only system calls (fcntl, prctl), which are async-signal-safe; it allocates nothing and
-    // takes no lock, since it only reads the vector that it owns.
+    // SAFETY: the closure makes only system calls (fcntl, prctl), which are async-signal-safe. It allocates nothing and
+    // takes no lock, because it only reads its own vector.
     unsafe {
         command.pre_exec(move || {
             for number in &descriptors {
-                // SAFETY: the caller keeps the descriptors open until the child exists, and the child has copies of all
-                // of them.
+                // SAFETY: the caller keeps the descriptors open until the child exists, so the child has a copy of
+                // each.
                 let descriptor = BorrowedFd::borrow_raw(*number);
                 fcntl_setfd(descriptor, FdFlags::empty()).map_err(io::Error::from)?;
             }

@@ -149,10 +149,10 @@ fn key(lib: &Functions, map: &Owned, keycode: u8) -> RawKey {
             .to_string_lossy()
             .into_owned(),
     };
-    // SAFETY: as above.
+    // SAFETY: `map` is a live map; every key code is permitted.
     let groups = unsafe { (lib.num_layouts)(map.0, code) }.min(GROUPS);
     let groups = (0..groups).map(|group| {
-        // SAFETY: as above; the key has this group.
+        // SAFETY: `map` is a live map, and the key has this group.
         let levels = unsafe { (lib.num_levels)(map.0, code, group) }.min(LEVELS);
         let level = |level| self::level(lib, map, (code, group, level));
         (0..levels).map(level).collect()
@@ -167,15 +167,17 @@ fn key(lib: &Functions, map: &Owned, keycode: u8) -> RawKey {
 
 fn level(lib: &Functions, map: &Owned, (code, group, level): (u32, u32, u32)) -> Level {
     let mut symbols = std::ptr::null();
-    // SAFETY: `map` is live, and the key has this group and level. The call writes `symbols`.
+    // SAFETY: `map` is live, and the key has this group and level. The call writes only the pointer `symbols`.
     let count = unsafe { (lib.syms_by_level)(map.0, code, group, level, &raw mut symbols) };
     let symbol = match count == 1 && !symbols.is_null() {
-        // SAFETY: the call returned one symbol at this address, in the map.
+        // SAFETY: the call returned one symbol, and `symbols` points to it. The symbol belongs to the map, which is
+        // live.
         true => unsafe { *symbols },
         false => 0,
     };
     let mut masks = [0; MASKS];
-    // SAFETY: as above. The function writes at most `MASKS` values, and `masks` has room for them.
+    // SAFETY: `map`, group and level as above. The function writes at most `MASKS` values, and `masks` has room for
+    // them.
     let count =
         unsafe { (lib.mods_for_level)(map.0, code, group, level, masks.as_mut_ptr(), MASKS) };
     let masks = masks.into_iter().take(count);
@@ -189,7 +191,7 @@ fn level(lib: &Functions, map: &Owned, (code, group, level): (u32, u32, u32)) ->
 
 /// The real modifiers that are set when only this key is pressed.
 fn modifiers(lib: &Functions, map: &Owned, code: u32) -> u8 {
-    // SAFETY: `map` is live. The state holds a reference to it.
+    // SAFETY: `map` is live. The new state holds its own reference to the map.
     let state = unsafe { (lib.state_new)(map.0) };
     let Some(state) = Owned::new(state, lib.state_unref) else {
         return 0;
@@ -214,7 +216,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the reference is owned and not null. It is released once, with the function for its type.
+        // SAFETY: `self` owns the reference, which is not null, and releases it once, with the function for its type.
         unsafe { (self.1)(self.0) };
     }
 }
@@ -222,7 +224,7 @@ impl Drop for Owned {
 fn load() -> Result<Functions, String> {
     let file = OsStr::new("libxkbcommon.so.0");
     let failed = |why: String| format!("can't open {}: {why}", file.to_string_lossy());
-    // SAFETY: libxkbcommon has no initialiser with preconditions.
+    // SAFETY: libxkbcommon's initialisers have no preconditions.
     let library = unsafe { openuvr_media::sys::open([file]) }.map_err(failed)?;
     // SAFETY: the functions have these types in every version of `libxkbcommon.so.0` that contains them.
     let functions = unsafe {

@@ -7,8 +7,8 @@ use std::io;
 pub(crate) fn map(file: &File) -> io::Result<&'static mut [u8]> {
     let mut options = memmap2::MmapOptions::new();
     options.populate();
-    // SAFETY: the file was just created, at its full size. The runner only reads it, and a probe never
-    // reads its own records back, so changed bytes cannot affect it.
+    // SAFETY: the file has just been created with its full size. The runner only reads it. The probe never reads its
+    // own records back, so changes by another process cannot affect the probe.
     let mapped = unsafe { options.map_mut(file)? };
     let mapped = Box::leak(Box::new(mapped));
     Ok(&mut mapped[..])

@@ -91,10 +91,9 @@ pub(in crate::stream) struct Connection {
     core: *mut functions::Core,
 }
 
-// SAFETY: the library's objects may be used from any thread that holds the lock of their loop, and every method takes
-// this lock.
+// SAFETY: any thread that holds the lock of the loop may use the library's objects, and every method takes this lock.
 unsafe impl Send for Connection {}
-// SAFETY: as above.
+// SAFETY: every method takes the lock of the loop, so calls on several threads exclude one another.
 unsafe impl Sync for Connection {}
 
 const EVENTS: StreamEvents = StreamEvents {
@@ -130,7 +129,7 @@ impl Connection {
                 "PipeWire: {what} failed: {cause}; check that pipewire and wireplumber are running"
             )
         };
-        // SAFETY: the texts end with zero, and null means no properties.
+        // SAFETY: the name is NUL-terminated, and null means no properties.
         let thread = unsafe { (library.loop_new)(c"openuvr-pipewire".as_ptr(), std::ptr::null()) };
         if thread.is_null() {
             return Err(failed("creating a thread"));
@@ -207,10 +206,11 @@ impl Connection {
 
     fn locked(&self, run: impl FnOnce(&Shared)) {
         let library = &self.shared.library;
-        // SAFETY: the loop exists as long as `self`; this thread is not the loop's, and holds the lock between the calls.
+        // SAFETY: the loop exists as long as `self`. The caller is not the thread of the loop, and unlocks the loop
+        // below.
         unsafe { (library.loop_lock)(self.thread) };
         run(&self.shared);
-        // SAFETY: as above.
+        // SAFETY: the loop exists as long as `self`, and this thread has locked it above.
         unsafe { (library.loop_unlock)(self.thread) };
     }
 }
@@ -245,7 +245,7 @@ impl Shared {
     fn give_back(&self, number: u64) {
         let buffer = self.buffers().all.get(&number).copied();
         if let Some(buffer) = buffer {
-            // SAFETY: a listed buffer has not been removed yet, and was dequeued.
+            // SAFETY: a buffer in the list has been dequeued, and has not been removed yet.
             let _ = unsafe { (self.library.stream_queue)(self.stream.get(), buffer.as_ptr()) };
         }
     }
@@ -261,9 +261,9 @@ unsafe fn shared<'a>(data: *mut c_void) -> &'a Shared {
 }
 
 unsafe extern "C" fn on_state(data: *mut c_void, old: c_int, new: c_int, error: *const c_char) {
-    // SAFETY: libpipewire calls this function with the data of the listener.
+    // SAFETY: libpipewire passes this function the pointer that `open` registered.
     let shared = unsafe { shared(data) };
-    // SAFETY: `error` is a text that ends with zero, and is valid during the call.
+    // SAFETY: `error` is NUL-terminated, and valid during the call.
     let words = (!error.is_null()).then(|| unsafe { CStr::from_ptr(error) });
     let words = words.map(|words| words.to_string_lossy().into_owned());
     let was_connected = old > functions::STATE_CONNECTING;
@@ -280,7 +280,7 @@ unsafe extern "C" fn on_param(data: *mut c_void, id: u32, param: *const u64) {
     if id != pod::PARAM_FORMAT || param.is_null() {
         return;
     }
-    // SAFETY: libpipewire calls this function with the data of the listener.
+    // SAFETY: libpipewire passes this function the pointer that `open` registered.
     let shared = unsafe { shared(data) };
     // SAFETY: an object begins with a head of eight bytes, whose first word is the length of the body. The body follows
     // the head.
@@ -298,7 +298,7 @@ unsafe extern "C" fn on_param(data: *mut c_void, id: u32, param: *const u64) {
 }
 
 unsafe extern "C" fn on_add(data: *mut c_void, buffer: *mut PwBuffer) {
-    // SAFETY: libpipewire calls this function with the data of the listener and a buffer of its own.
+    // SAFETY: libpipewire passes this function the pointer that `open` registered, and one of its own buffers.
     let (shared, Some(buffer)) = (unsafe { shared(data) }, NonNull::new(buffer)) else {
         return;
     };
@@ -309,7 +309,7 @@ unsafe extern "C" fn on_add(data: *mut c_void, buffer: *mut PwBuffer) {
         buffers.all.insert(number, buffer);
         number
     };
-    // SAFETY: the buffer's structures are valid until it is removed.
+    // SAFETY: the buffer's structures are valid until the buffer is removed.
     let memory = unsafe {
         let buffer = buffer.as_ptr();
         (*buffer).user_data =
@@ -324,7 +324,7 @@ unsafe extern "C" fn on_add(data: *mut c_void, buffer: *mut PwBuffer) {
 /// # Safety
 /// The structures behind the pointer must be valid.
 unsafe fn map(buffer: *const functions::SpaBuffer) -> Result<Mapping, String> {
-    // SAFETY: the caller upholds the requirements.
+    // SAFETY: the caller upholds this function's requirements.
     let data = unsafe {
         match (*buffer).datas {
             0 => return Err("a buffer has no memory".to_owned()),
@@ -345,7 +345,7 @@ unsafe fn map(buffer: *const functions::SpaBuffer) -> Result<Mapping, String> {
 }
 
 unsafe extern "C" fn on_remove(data: *mut c_void, buffer: *mut PwBuffer) {
-    // SAFETY: libpipewire calls this function with the data of the listener and a buffer of its own.
+    // SAFETY: libpipewire passes this function the pointer that `open` registered, and one of its own buffers.
     let (shared, number) = unsafe { (shared(data), number_of(buffer)) };
     shared.buffers().all.remove(&number);
     shared.listener.removed(number);
@@ -356,12 +356,12 @@ unsafe extern "C" fn on_remove(data: *mut c_void, buffer: *mut PwBuffer) {
 /// # Safety
 /// The buffer must be valid.
 unsafe fn number_of(buffer: *const PwBuffer) -> u64 {
-    // SAFETY: the caller upholds the requirements.
+    // SAFETY: the caller upholds this function's requirements.
     unsafe { (*buffer).user_data.addr() as u64 }
 }
 
 unsafe extern "C" fn on_process(data: *mut c_void) {
-    // SAFETY: libpipewire calls this function with the data of the listener.
+    // SAFETY: libpipewire passes this function the pointer that `open` registered.
     let shared = unsafe { shared(data) };
     loop {
         // SAFETY: the stream exists during its callbacks.
@@ -383,9 +383,9 @@ unsafe extern "C" fn on_process(data: *mut c_void) {
 /// # Safety
 /// The buffer must be valid for `'a`.
 unsafe fn read<'a>(buffer: *const PwBuffer) -> Arrival<'a> {
-    // SAFETY: the caller upholds the requirements; the library has checked that the metadata lies within the buffer's
-    // memory. The compositor can change metadata at any time, but metadata consists of plain words, each of which is
-    // checked when it is used.
+    // SAFETY: the caller upholds this function's requirements. libpipewire has checked that the metadata lies within
+    // the buffer's memory. The compositor can change metadata at any time, but metadata consists of plain words, and
+    // each word is checked when it is used.
     unsafe {
         let spa = &*(*buffer).buffer;
         let count = usize::try_from(spa.metas).unwrap_or(0).min(MOST_METAS);

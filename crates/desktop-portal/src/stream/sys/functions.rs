@@ -159,7 +159,8 @@ impl PipeWire {
         let library = unsafe { libloading::Library::new(NAME) }.map_err(missing)?;
         let functions = PipeWire::load(&library).map_err(missing)?;
         std::mem::forget(library);
-        // SAFETY: null pointers mean no arguments; further calls are counted.
+        // SAFETY: null pointers mean that there are no arguments. libpipewire counts the calls, so repeated calls are
+        // permitted.
         unsafe { (functions.init)(std::ptr::null_mut(), std::ptr::null_mut()) };
         Ok(functions)
     }

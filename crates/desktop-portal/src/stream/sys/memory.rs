@@ -23,9 +23,9 @@ pub(in crate::stream) struct Mapping {
     offset: usize,
 }
 
-// SAFETY: the mapping is plain memory, read-only, and owned only by this value.
+// SAFETY: the mapping is read-only memory that only this value owns, and any thread may read or unmap it.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; reading needs no exclusive access.
+// SAFETY: threads only read the mapping, so they need no exclusive access.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -48,7 +48,7 @@ impl Mapping {
             ));
         }
         let null = std::ptr::null_mut();
-        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing.
+        // SAFETY: the kernel chooses the address, so the new mapping overlaps no other memory.
         let start = unsafe { mmap(null, length, ProtFlags::READ, MapFlags::SHARED, file, 0) };
         let start = start.map_err(|cause| format!("a buffer can't be mapped: {cause}"))?;
         let start = NonNull::new(start.cast::<u8>()).ok_or("a buffer was mapped to page zero")?;
@@ -62,7 +62,7 @@ impl Mapping {
     /// The bytes of the buffer. The compositor writes to them only while it owns the buffer. A faulty compositor may
     /// change pixels that are being read. The only effect is a wrong picture.
     pub(in crate::stream) fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `length` bytes until drop.
+        // SAFETY: `start` is mapped for `length` bytes until `self` is dropped.
         let all = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) };
         &all[self.offset..]
     }

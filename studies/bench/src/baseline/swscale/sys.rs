@@ -95,7 +95,7 @@ impl Library {
     pub(super) fn scaler(&self, size: Size) -> Result<Scaler, ConvertError> {
         let library = &*self.0;
         let format = |name: &CStr| {
-            // SAFETY: the string ends in NUL.
+            // SAFETY: the name is NUL-terminated.
             unsafe { (library.format)(name.as_ptr()) }
         };
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
@@ -144,7 +144,7 @@ impl Functions {
         scale: libloading::Library,
         util: libloading::Library,
     ) -> Result<Functions, libloading::Error> {
-        // SAFETY: the caller upholds the requirements.
+        // SAFETY: the caller upholds this function's requirements.
         unsafe {
             Ok(Functions {
                 context: *scale.get(b"sws_getContext")?,
@@ -166,7 +166,7 @@ pub(super) struct Scaler {
     width: usize,
 }
 
-// SAFETY: any thread may use a context, but only one call at a time. `&mut self` ensures that.
+// SAFETY: any thread may use a context, but only one at a time, which `&mut self` ensures.
 unsafe impl Send for Scaler {}
 
 impl Scaler {
@@ -200,9 +200,9 @@ impl Scaler {
         let to = [luma.as_mut_ptr(), chroma.as_mut_ptr(), null, null];
         let to_strides = [number(self.width), number(self.width), 0, 0];
         // SAFETY: the input and the planes contain all rows that are read and written (checked above), and `BEHIND`
-        // bytes of memory follow each of them. After the planes, these are the spare capacity of the vectors. After the
-        // upper part of the picture, they are its last rows. After the copy of these last rows, they are the copy's
-        // spare capacity.
+        // bytes of memory follow each of them. After the planes, these bytes are the vectors' spare capacity. After the
+        // upper rows of the picture, they are the picture's last rows. The last rows themselves are passed as a copy,
+        // whose spare capacity follows it.
         let done = unsafe {
             (self.library.scale)(
                 self.handle.as_ptr(),

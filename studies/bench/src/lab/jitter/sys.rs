@@ -56,7 +56,8 @@ pub(super) fn schedule(thread: i32, scheduling: Scheduling) -> io::Result<()> {
         }
     };
     attributes.policy = policy.unsigned_abs();
-    // SAFETY: the structure is initialised, contains its own size, and outlives the call, which only reads it.
+    // SAFETY: `attributes` is initialised and contains its own size. The call only reads it, and returns before it is
+    // dropped.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
     match result {
