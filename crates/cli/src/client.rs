@@ -190,7 +190,7 @@ fn play(
     };
     let lost = client.lost_notices();
     for notice in client.stop() {
-        // The client is ending anyway.
+        // An error is ignored, because the client is ending.
         let _ = session.print_notice(notice);
     }
     // The summary's number of frames without a record is ignored, because the host may never have sent some of these
@@ -437,7 +437,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
                 Ok((Box::new(headless), None))
             })
         }
-        // The headset is opened separately.
+        // Another module opens the headset, so this presenter shows nothing.
         Surface::Xr | Surface::Null => {
             Box::new(|_, _, _| present::open("null", &WindowConfig::default()))
         }

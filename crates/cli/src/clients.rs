@@ -89,7 +89,7 @@ impl Clients {
             LaunchReport::Invitation { pin, seconds } => {
                 print_invitation(subcommand, &pin, seconds.into());
             }
-            // The launcher's socket in `openuvr_runtime` has already handled this report.
+            // The launcher's socket in `openuvr_runtime` handles this report.
             LaunchReport::InputDisplay(_) => {}
             LaunchReport::Notice(notice) => return self.handle_notice(notice),
         }
@@ -213,7 +213,7 @@ impl Clients {
 
     /// Forgets the clients of a host whose process has ended. A killed process does not report that its clients leave.
     pub(crate) fn on_host_ended(&mut self) {
-        // The records of their newest frames are missing.
+        // The killed process has not sent the records of the clients' newest frames.
         self.lossy |= !self.known.is_empty();
         for (subscriber, (_, name)) in self.known.drain() {
             self.recorder.left(subscriber);
@@ -356,7 +356,7 @@ mod tests {
             }
             clients.finish().expect("the disk has space");
         });
-        // All writers are closed.
+        // All writers have been dropped, so the files are complete.
         let log = std::io::read_to_string(log).expect("text");
         let file = std::fs::read_to_string(&trace).expect("the trace exists");
         for words in [

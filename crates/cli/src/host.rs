@@ -156,7 +156,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     // The host has now released the pressed keys and buttons itself, so the second process need not release them.
     drop(release);
     for notice in notices {
-        // The host is ending anyway.
+        // An error is ignored, because the host is ending.
         let _ = clients.handle(notice.into());
     }
     if lost > 0 {
@@ -509,8 +509,8 @@ fn read_commands(scheduler: &Scheduler, folder: &Path) -> Receiver<HostCommand> 
             "openuvr host: type p and Enter to pair another device, b 10M to set the bitrate, \
              Ctrl-C to stop"
         );
-        // The scheduler's threads block signals. If the program is in the background, reading from the terminal
-        // therefore fails and ends this thread. Without the block, a signal would stop the whole program.
+        // The scheduler's threads block all signals. If the program is in the background, reading from the terminal
+        // therefore fails, and this thread ends. With an unblocked SIGTTIN, reading would stop the whole program.
         let reader = scheduler.spawn(sched::ThreadRole::Background, "ouvr-terminal", move || {
             out::track_typed_lines();
             for line in std::io::stdin().lines().map_while(Result::ok) {

@@ -131,7 +131,7 @@ impl LaunchDesk {
     pub(crate) fn quit(&self) {
         let (answer, answered) = sync_channel(1);
         if self.requests.try_send(Request::Quit { answer }).is_ok() {
-            // The main thread ends the application even after this timeout.
+            // A timeout is ignored, because the main thread still ends the application.
             let _ = answered.recv_timeout(ANSWER_TIMEOUT);
         }
     }
@@ -187,7 +187,7 @@ impl Launches {
             let Ok(request) = self.requests.try_recv() else {
                 break;
             };
-            // A client that no longer waits gets no answer.
+            // The requesting client may no longer wait, so a failure to send the answer is ignored.
             match request {
                 Request::Start {
                     place,

@@ -4,7 +4,7 @@
 //! see `docs/adr/0010-measurement-program.md`.
 #![forbid(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

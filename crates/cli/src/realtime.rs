@@ -67,7 +67,7 @@ pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<(
 /// Locks each page of this program in memory when the page is first touched, including pages that are mapped later.
 /// Rarely used code then need not be loaded from the disk again.
 fn lock_memory() -> std::result::Result<(), String> {
-    // If there is a limit, later mappings beyond the limit would fail.
+    // With a limit, locking all future pages would make mappings beyond the limit fail.
     if let Some(bytes) = locked_memory_limit() {
         return Err(format!(
             "the limit memlock is {} KiB, not unlimited",

@@ -155,7 +155,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         settings,
         words: &words,
         pads: config.host.pads.seats().map(|seats| (&*library, seats)),
-        // With a restriction to one window, no other window may be streamed.
+        // If the stream is restricted to one window, the stand-in must not stream other windows.
         uses_stand_in: config.window.is_none(),
         hook: Some(&library),
         command: &|socket| launch::command(&words, &library, socket),
@@ -241,7 +241,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         }
         release_orphaned_input(&mut socket);
         let now = clock::now();
-        // Another process may already be streaming.
+        // The stream of one process has ended, but another process may already be streaming.
         if socket.take_stream_end() {
             clients.on_host_ended();
             pads.iter().for_each(GamePads::release_all);

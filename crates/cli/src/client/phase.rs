@@ -88,7 +88,7 @@ fn measure(name: &str, mut reporter: DisplayReporter, client: &ClientRuntime, ov
                 }
             }
             Ok(None) => {}
-            // If the display is gone, the client ends anyway.
+            // The error is only logged: if the display is gone, the client ends anyway.
             Err(why) => return tracing::debug!("{why}"),
         }
     }

@@ -851,7 +851,7 @@ impl From<&HostConfig> for Config {
             sound_bitrate: config.sound_bitrate,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
-            // This program writes the file, together with the table.
+            // The stream's own file is not used: `openuvr host` writes it together with the table.
             csv: None,
         }
     }

@@ -103,7 +103,7 @@ impl Gateways {
         // The gateways share this folder with the application's host. The host creates the folder, but may not have
         // started yet.
         ensure_dir(&config.config_dir)?;
-        // The application has priority.
+        // The gateways' threads get no real-time priority, so that they do not delay the application.
         let scheduler = Scheduler::ordinary();
         let host = Arc::new(RemoteHost::new(socket, &scheduler));
         let sound = config.sound != SoundChoice::Off;

@@ -91,7 +91,7 @@ fn try_it(app: &App, method: CaptureMethod) -> (Vec<String>, u32) {
             reason.clone()
         });
         if let Some(trial) = &trial {
-            // Saving fails if the display has already ended.
+            // The result is ignored: saving fails if the display has already ended.
             let _ = catch_unwind(AssertUnwindSafe(|| trial.save(&name)));
         }
         let known = app

@@ -234,8 +234,8 @@ fn delays_and_losses_of_the_hop_are_those_of_netem() {
     let Some(mut links) = Links::start() else {
         return;
     };
-    // netem varies the delay in both directions; the hop only increases it. Datagrams are as far apart as their delays
-    // can differ, so that none waits for an earlier one.
+    // netem varies the delay up and down, and the hop only increases it. The interval between datagrams equals the
+    // largest difference of two delays, so that no datagram waits for an earlier one.
     let count = 400;
     let [kernel, hop] = links.carry(
         &["root netem limit 10000 delay 230ms 30ms loss 20%"],
@@ -290,7 +290,7 @@ fn late_datagrams_of_the_hop_are_overtaken_as_with_netem() {
         let delays = carried.delays();
         let late = delays.iter().filter(|delay| **delay >= 400.0).count();
         expect_share(late, count, 0.25);
-        // The last datagrams are not overtaken: none follows them.
+        // No datagram follows the last ones, so nothing can overtake them.
         let overtaken = carried.overtaken();
         assert!(
             (late * 3 / 4..=late).contains(&overtaken),
@@ -315,7 +315,7 @@ fn copies_and_bursts_of_losses_of_the_hop_are_those_of_netem() {
         assert_eq!(carried.dropped, 0);
         expect_share(carried.datagrams.len() - count, count, 0.1);
     }
-    // A burst begins with 10 % of the datagrams after a delivered one, and ends with 30 % of those after a lost one.
+    // After a delivered datagram, a loss burst begins with a probability of 10 %. After a lost one, it ends with 30 %.
     let count = 1000;
     let results = links.carry(
         &["root netem limit 10000 delay 20ms loss gemodel 10% 30%"],

@@ -10,8 +10,8 @@ use openuvr_runtime::host::SoundCodec;
 pub(super) fn check_codec(sound: bool, codec: SoundCodec) -> Result<(), AudioError> {
     match codec {
         SoundCodec::Aac if sound => aac::Encoder::open(opus::BITRATE).map(drop),
-        // Without sound, no encoder is needed. The host itself opens the Opus encoder, which its native clients also
-        // need.
+        // Without sound, no encoder is needed. The Opus encoder is opened by the host itself, also for its native
+        // clients.
         SoundCodec::Aac | SoundCodec::Opus => Ok(()),
     }
 }
