@@ -81,7 +81,7 @@ impl Addresses {
         let mut reflexive = lock(&self.reflexive);
         let next = reflexive.poll(Instant::now(), |to, datagram| {
             self.counters.questions.add(1);
-            // A failed send counts as a lost datagram and is retransmitted.
+            // An error is ignored: the unsent datagram counts as lost and is retransmitted.
             let _ = sockets.send_to(datagram, to);
         });
         self.settle(&reflexive);

@@ -211,7 +211,7 @@ impl Connection {
                 None if matches!(event, crate::peer::PeerEvent::Connected) => {
                     let (shared, peer) = (self.shared.clone(), offered.peer.clone());
                     let (visitor, page_options) = (self.visitor.clone(), self.page_options);
-                    // The host may be in another process that is slow to answer.
+                    // This call blocks if the host is in another process that is slow to answer.
                     let start = move || Session::start(&shared, &peer, &visitor, page_options);
                     match blocking(start).await {
                         Ok(session) => offered.session = Some(session),

@@ -245,7 +245,7 @@ async fn upgrade(
     let Some(visitor) = visitor(shared, request.headers()) else {
         return text(StatusCode::UNAUTHORIZED, "log in first\n");
     };
-    // The device may have been forbidden since its log-in.
+    // The device may have been forbidden since it logged in.
     let again = Login {
         device: visitor.device,
         name: visitor.name,

@@ -229,7 +229,7 @@ impl Gateway {
         let fingerprint = entrance.fingerprint();
         let address = media.local_addr().map_err(failed)?;
         media.set_nonblocking(true).map_err(failed)?;
-        // A smaller buffer is not an error, because a lost burst is retransmitted.
+        // If the kernel grants less, the error is ignored, because a lost burst is retransmitted.
         let _ = sockopt::set_socket_send_buffer_size(&media, SOCKET_BUFFER);
         let _ = sockopt::set_socket_recv_buffer_size(&media, SOCKET_BUFFER);
         let receiving = media.try_clone().map_err(failed)?;
@@ -350,7 +350,7 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // The panic was already reported on standard error.
+            // A panic is ignored here, because it was already reported on standard error.
             let _ = thread.join();
         }
     }

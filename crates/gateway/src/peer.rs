@@ -224,7 +224,8 @@ impl Peer {
             state.settle(now, &sockets);
         }
         let answer = answer.to_sdp_string();
-        // The answer lists the formats that both sides support. The tracks are not known before media can flow.
+        // The answer lists the formats that both peers support. The tracks themselves are known only when media can
+        // flow.
         let video = video_codec::first_video(&answer);
         let codecs = options.codecs.iter().copied();
         let codecs: Vec<_> = codecs.filter(|codec| codec.is_in(video)).collect();
@@ -253,7 +254,7 @@ impl Peer {
         let before = state.rtc.direct_api().local_ice_credentials();
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         if state.rtc.direct_api().local_ice_credentials() != before {
-            // `str0m` has forgotten the addresses, and accepts no repeated request with the previous credentials.
+            // `str0m` has forgotten the addresses. It would accept no repeated request with the previous credentials.
             state.sources = Sources::default();
         }
         state.settle(Instant::now(), &self.sockets);

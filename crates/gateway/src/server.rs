@@ -81,7 +81,7 @@ async fn serve(
         let connection = protocol()
             .keep_alive(false)
             .serve_connection(TokioIo::new(stream), service);
-        // A non-browser client may abort the connection.
+        // An error is ignored: a client that is not a browser may abort the connection.
         let _ = timeout(HEAD_TIMEOUT, connection).await;
         return Some(());
     }
@@ -128,14 +128,14 @@ pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option
 async fn each_datagram(socket: &UdpSocket, mut handle: impl FnMut(SocketAddr, &[u8])) {
     let mut datagram = [0; 2048];
     loop {
-        // While datagrams are pending, the other calls of this loop never yield. A flood would stop all other tasks of
-        // the gateway's thread.
+        // While datagrams are pending, no other call in this loop yields, so a flood would stop all other tasks of the
+        // gateway's thread.
         tokio::task::consume_budget().await;
         if socket.ready(Interest::READABLE).await.is_err() {
             tokio::time::sleep(PAUSE).await;
             continue;
         }
-        // The error belongs to an earlier datagram (port unreachable).
+        // An error is ignored, because it belongs to an earlier datagram (port unreachable).
         if let Ok((length, source)) = socket.try_recv_from(&mut datagram) {
             handle(source, &datagram[..length]);
         }

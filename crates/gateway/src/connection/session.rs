@@ -189,7 +189,7 @@ impl Session {
     pub(super) fn turn(&mut self, shared: &Shared) -> Option<String> {
         let now = Instant::now();
         if now.saturating_duration_since(self.clock_at) > STALL_THRESHOLD {
-            // No message could be received in the meantime.
+            // This thread has stalled and could not receive messages, so the page's silence does not count.
             self.heard = now;
         }
         self.forward_input(shared);
@@ -203,7 +203,7 @@ impl Session {
                 };
             let asked = clock::now().0;
             self.send(&[Message::Ping { asked }]);
-            // The estimate is repeated, because the host forgets it when the player changes.
+            // The estimate is sent again each time, because the host forgets it when the player changes.
             if let Some(rate) = self.peer.estimate() {
                 shared.host.feedback(self.id, Feedback::Estimate(rate));
             }
@@ -227,7 +227,7 @@ impl Session {
             PeerEvent::KeyFrame => {
                 shared.counters.key_frames.add(1);
                 let request = Feedback::KeyFrame {
-                    // A browser cannot decode without the lost frame. No last good frame is stated, so the host sends a
+                    // A browser cannot decode without the lost frame. An unknown last good frame makes the host send a
                     // key frame.
                     last_good: FrameId::NONE,
                     newest: FrameId(self.peer.newest.load(Ordering::Acquire)),
@@ -317,7 +317,7 @@ impl Session {
                     self.send(&[Message::InputAcked { through }]);
                 }
                 Ok(Message::Pose { id, pose, sampled }) => {
-                    // If messages were reordered, the newer one counts.
+                    // If messages were reordered, the newer pose counts.
                     if self.role.0 == Role::Player && seq::newer(id.0, self.posed.0) {
                         self.posed = id;
                         shared.host.submit_pose(self.id, (id, pose), sampled);
@@ -453,7 +453,7 @@ impl Session {
         if role == Role::Observer {
             self.copied_there.forget();
             self.copied_here.clear();
-            // The host has unplugged the pads. The page announces its pads when it becomes the player again.
+            // The host has unplugged this page's pads. The page announces them again when it becomes the player.
             self.pads = Pads::default();
         }
     }
@@ -587,7 +587,7 @@ fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
             samples: payload.samples,
             bytes: payload.bytes.to_vec(),
         };
-        // A full queue drops the payload, and the browser conceals the loss.
+        // If the queue is full, the payload is dropped, and the browser conceals the loss.
         let gone = matches!(
             hand_over.try_send(payload),
             Err(TrySendError::Disconnected(_))

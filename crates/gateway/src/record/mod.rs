@@ -133,7 +133,7 @@ impl Recorder {
         let writer = Writer::new((file, made), Fragments::new(setup.sound), shared.clone());
         let (ended, end) = sync_channel(1);
         let run = move || {
-            // The receiver may already be gone.
+            // An error is ignored, because the receiver may already be gone.
             let _ = ended.try_send(writer.run(&items));
         };
         // The thread is never joined, because a disk may block it indefinitely.
@@ -153,7 +153,7 @@ impl Recorder {
     pub fn follow(&self, host: Arc<dyn GatewayHost>) -> Result<(), RecordError> {
         drop(self.shared.leave());
         if self.shared.queue.is_closed() {
-            // The recording has ended early, and this was reported.
+            // The recording has already ended, and this was reported.
             return Ok(());
         }
         let codec = codec_of("x264").ok_or(RecordError::NoH264)?;
@@ -218,7 +218,7 @@ impl Recorder {
         let end = self.end.take()?;
         let ended = clock::now();
         if let Some(drained) = self.shared.leave() {
-            // Frames that are already encoded may be in transit.
+            // Frames that are already encoded may still be in transit. A timeout is ignored.
             let _ = drained.recv_timeout(DRAIN_TIMEOUT);
         }
         self.shared.queue.close(ended);

@@ -111,7 +111,7 @@ impl Subscriber for Frames {
         if self.broken && !frame.key {
             self.missed(None);
             return match self.queue.has_room() {
-                // This result requests a key frame.
+                // This result makes the host send a key frame.
                 true => Progress::Missed,
                 false => Progress::Sent(nothing),
             };
@@ -134,7 +134,7 @@ impl Subscriber for Frames {
         self.open.take_if(|(open, _)| *open == frame);
         // Only encoded frames since the start of the recording count as missing.
         if self.started && stage == Stage::FirstSent {
-            // Frames that wait for a key frame are the consequence of an earlier drop, which was reported.
+            // Frames that wait for a key frame follow from an earlier drop, which has already been reported.
             let full = why == DropCause::SendBufferFull;
             self.missed(full.then_some(Cause::Processor));
         }

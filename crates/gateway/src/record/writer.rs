@@ -69,7 +69,7 @@ impl Writer {
                         Item::End => break,
                     }
                 }
-                // `Item::End` found no room in the queue.
+                // The queue was full when it was closed, so it does not contain `Item::End`.
                 Err(RecvTimeoutError::Timeout) if self.shared.queue.is_closed() => break,
                 Err(RecvTimeoutError::Timeout) => self.fragments.idle(clock::now()),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -80,7 +80,7 @@ impl Writer {
         self.write();
         let is_file = self.file.metadata().is_ok_and(|meta| meta.is_file());
         if self.whole == 0 && self.made && is_file {
-            // By default, the next recording would refuse to overwrite the empty file.
+            // By default, the next recording would refuse to overwrite an empty file.
             let _ = std::fs::remove_file(&self.shared.file);
         }
         Summary {
@@ -98,7 +98,7 @@ impl Writer {
                 return;
             }
             if self.whole == 0 && !self.made {
-                // The call fails for a pipe, which has no length.
+                // The error is ignored: the call fails for a pipe, which has no length.
                 let _ = self.file.set_len(0);
             }
             match self.file.write_all(&bytes) {
@@ -115,7 +115,7 @@ impl Writer {
     fn fail(&mut self, why: &std::io::Error) {
         self.failed = true;
         self.shared.queue.close(clock::now());
-        // A partial fragment is useless.
+        // A partial fragment is useless, so the file is truncated to the complete fragments.
         let _ = self.file.set_len(self.whole);
         let file = self.shared.file.display();
         (self.shared.tell)(&format!(

@@ -111,7 +111,8 @@ pub(super) fn serve(
     let result = connection.run();
     connection.pause();
     if !connection.writer.finish() {
-        // A player that does not read must not block the thread.
+        // The shutdown ends a write to a player that does not read. Otherwise, the write would block the writer's
+        // thread.
         let _ = connection.stream.shutdown(std::net::Shutdown::Both);
     }
     let _ = writes.join();
@@ -141,8 +142,8 @@ impl Connection<'_> {
             if self.tracks.iter().all(Option::is_none) && now - began > SETUP_TIMEOUT {
                 return Err(io::Error::other("timeout: no track was set up"));
             }
-            // While packets are interleaved in the connection, a write error reveals a disconnected player, so there is
-            // no timeout.
+            // While packets are interleaved in the connection, a write error reveals a disconnected player, so no
+            // timeout is needed.
             if !(playing && self.is_interleaved())
                 && now - self.heard > Duration::from_secs(TIMEOUT)
             {
@@ -285,7 +286,7 @@ impl Connection<'_> {
         let codec = self.server.setup.sound;
         if let Some((sound, codec)) = self.tracks[Track::Audio as usize].as_ref().zip(codec) {
             let (sound, answering) = (sound.clone(), self.answering.clone());
-            // A new flag, because the previous listener may not have stopped yet after a short pause.
+            // The flag is replaced, because after a short pause the previous listener may not have seen its flag yet.
             self.hears.store(false, Ordering::Relaxed);
             self.hears = Arc::new(AtomicBool::new(true));
             let hears = self.hears.clone();
@@ -365,7 +366,7 @@ impl Connection<'_> {
             let Outlet::Udp(pair) = &delivery.outlet else {
                 continue;
             };
-            // Limited per call, so that a flood does not delay requests.
+            // The number of packets per call is limited, so that a flood does not delay requests.
             for _ in 0..16 {
                 match pair.rtcp.recv(&mut bytes) {
                     Ok(length) => self.rtcp(&bytes[..length]),
@@ -482,8 +483,8 @@ fn open(
     };
     let (outlet, server) = match transport {
         Transport::Udp { rtp, rtcp, .. } => {
-            // Packets always go to the source address of the requests, never to an address in a header, so that no
-            // other host receives unsolicited packets.
+            // Packets always go to the source address of the requests, never to an address in a header. Otherwise, a
+            // player could direct the stream to another host.
             let pair = UdpPair::open(here, from, (rtp, rtcp))?;
             let ports = pair.ports()?;
             (Outlet::Udp(pair), ports)

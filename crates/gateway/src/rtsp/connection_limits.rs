@@ -37,7 +37,7 @@ impl ConnectionLimits {
     pub(super) fn enter(&self, from: IpAddr, stream: Arc<TcpStream>) -> ConnectionSlot {
         let network = Network::of(from);
         let (slot, _) = self.unauthenticated.enter(network, move || {
-            // Already closed connections need no shutdown.
+            // An error is ignored: an already closed connection needs no shutdown.
             let _ = stream.shutdown(Shutdown::Both);
         });
         ConnectionSlot {

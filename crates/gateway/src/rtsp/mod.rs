@@ -159,7 +159,7 @@ impl Drop for RtspServer {
     fn drop(&mut self) {
         self.server.stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of that thread has already been reported.
+            // A panic is ignored here, because the thread has already reported it.
             let _ = thread.join();
         }
     }
@@ -186,7 +186,7 @@ fn accept(listener: &TcpListener, server: &Arc<ServerState>) {
             Err(e) => std::thread::sleep(accepting.failed(&e)),
         }
     }
-    // A thread may still be writing to a client that reads slowly, which must not delay the end of the server.
+    // A thread that is writing to a slow client would delay the end of the server, so its connection is shut down.
     for stream in connections.iter().filter_map(|c| c.stream.upgrade()) {
         let _ = stream.shutdown(Shutdown::Both);
     }

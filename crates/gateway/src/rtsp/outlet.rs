@@ -51,12 +51,12 @@ impl UdpPair {
     }
 
     fn connect(self, to: SocketAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
-        // Connected, so that the kernel drops datagrams from other sources.
+        // The socket is connected, so that the kernel drops datagrams from other sources.
         self.rtp.connect(with_port(to, ports.0))?;
         self.rtcp.connect(with_port(to, ports.1))?;
         self.rtp.set_nonblocking(true)?;
         self.rtcp.set_nonblocking(true)?;
-        // The kernel may reduce the size.
+        // The result is ignored, because the kernel may grant less.
         let _ = sockopt::set_socket_send_buffer_size(&self.rtp, SOCKET_BUFFER);
         Ok(self)
     }
@@ -120,7 +120,7 @@ fn write_all(mut stream: TcpStream, messages: &Receiver<Vec<u8>>) {
             break;
         }
     }
-    // Unblocks the reader of the connection.
+    // The shutdown ends the blocking read of the connection's thread.
     let _ = stream.shutdown(std::net::Shutdown::Both);
 }
 
@@ -164,7 +164,8 @@ fn datagram(socket: &UdpSocket, packet: &[u8]) -> SendOutcome {
     match socket.send(packet) {
         Ok(_) => SendOutcome::Sent,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Full,
-        // The player's port is not open yet, or the network is temporarily down. The RTSP timeout detects a lost player.
+        // An error does not mean that the player is gone: its port may not be open yet, or the network may be down
+        // temporarily. The RTSP timeout detects a lost player.
         Err(_) => SendOutcome::Sent,
     }
 }

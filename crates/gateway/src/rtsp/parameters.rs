@@ -44,7 +44,7 @@ impl ParameterSets {
             units.find(|unit| unit.first().is_some_and(|first| first & 0x1f == kind))
         };
         let sequence = first(SEQUENCE_SET)?;
-        // Profile and level follow the first byte.
+        // The three bytes after the NAL header are the profile and the level.
         (sequence.len() >= 4).then_some(())?;
         Some(ParameterSets {
             sequence: sequence.to_vec(),

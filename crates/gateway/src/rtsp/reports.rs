@@ -40,7 +40,7 @@ pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(PlayerFeedback)) {
                 }
             }
             Ok(_) => {}
-            // The following packets cannot be located.
+            // After an invalid packet, the start of the next one is unknown.
             Err(_) => return,
         }
     }
@@ -51,7 +51,7 @@ fn feedback_of(block: &ReportBlock<'_>, now: u64) -> PlayerFeedback {
         block.last_sender_report_timestamp(),
         block.delay_since_last_sender_report_timestamp(),
     );
-    // The middle 32 bits of the NTP time, as in the report: units of 1/65,536 s.
+    // The middle 32 bits of the NTP time have the unit 1/65,536 s, as in the report.
     #[expect(clippy::cast_possible_truncation, reason = "the middle bits are used")]
     let here = (now >> 16) as u32;
     let way = here.wrapping_sub(sent).wrapping_sub(waited);

@@ -52,7 +52,7 @@ impl Requests {
             if self.0.is_empty() {
                 return Ok(None);
             }
-            // The length of a packet has two bytes: at most 64 KiB.
+            // The packet's length field has two bytes, so a packet has at most 64 KiB.
             if let [b'$', channel, high, low, rest @ ..] = &self.0[..] {
                 let length = usize::from(u16::from_be_bytes([*high, *low]));
                 let (channel, Some(bytes)) = (*channel, rest.get(..length)) else {

@@ -196,8 +196,8 @@ fn a_phone_that_is_turned_looks_around() {
         (100.0, 135.0, [half(45.0).sin(), 0.0, 0.0, half(45.0).cos()]),
     ] {
         support::eventually("a turned head", || {
-            // The phone's orientation is enabled only with the first pose. Enabling it again would change the direction
-            // that is straight ahead.
+            // The phone's orientation is enabled only once, with the first pose, because enabling it again would change
+            // the direction that counts as straight ahead.
             if alpha == 100.0 && beta == 80.0 {
                 browser.run(&tab, look);
             }
