@@ -146,9 +146,9 @@ impl Limiter {
             count.under_way = count.under_way.saturating_sub(1);
             match ended {
                 AttemptResult::Wrong => count.add_wrong(now),
-                // A correct password resets only the counters of the account together with this network, or with this
-                // browser. If it reset the network's counter, a client that knows the password of one account would get
-                // more guesses for other accounts.
+                // A correct password resets only the counters of the account that belong to this network or this
+                // browser. If it reset the network's counter, a client that knows the password of one account could
+                // guess more passwords of other accounts.
                 AttemptResult::Correct
                     if matches!(of, CounterKey::Both(..) | CounterKey::Device(_)) =>
                 {

@@ -23,7 +23,7 @@ pub(super) async fn whole(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let refused = match timeout(TIMEOUT, to_bytes(body, MAX_LENGTH)).await {
         Ok(Ok(body)) => return next.run(Request::from_parts(parts, Body::from(body))).await,
-        // The error also occurs if the connection breaks. The response is then discarded.
+        // A broken connection causes the same error, but then the response is discarded.
         Ok(Err(_)) => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "request body too long"),
         Err(_) => Refusal::new(
             StatusCode::REQUEST_TIMEOUT,

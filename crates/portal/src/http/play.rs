@@ -160,7 +160,7 @@ pub(super) async fn signalling(
         Refusal::new(StatusCode::BAD_GATEWAY, why)
     })?;
     info!(%session, user = caller.user.name, "browser connected");
-    // The task below holds the connection's slots, because hyper releases the connection when it becomes a WebSocket.
+    // The task holds the slots of this connection, because hyper releases them when the connection becomes a WebSocket.
     let peer = request.extensions().get::<Peer>().cloned();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -255,7 +255,7 @@ async fn carry(browser: Upgraded, session: Upgraded) -> &'static str {
 }
 
 async fn some(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
-    // An error ends the copying, too.
+    // An error is ignored, because it also ends the copying.
     let _ = copy(&mut from.take(MAX_BYTES), &mut to).await;
 }
 

@@ -66,7 +66,7 @@ impl Http {
     /// Creates a client that trusts the system's authorities, and the authorities in the PEM file `ca`.
     pub(super) fn new(ca: Option<&Path>) -> Result<Http, TrustError> {
         let mut roots = RootCertStore::empty();
-        // Unreadable certificates are skipped. Browsers skip them, too.
+        // Unreadable certificates are skipped, as in browsers.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(path) = ca {
             let wrong = |why: String| TrustError::File {

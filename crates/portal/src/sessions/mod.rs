@@ -228,8 +228,8 @@ impl Sessions {
 
     pub(crate) async fn stop(&self, session: SessionId) -> Result<(), LaunchError> {
         let unreported = |of: SessionState| of.observed.engine_ref.is_empty();
-        // While the engine is still accepting the session, it does not know the session, and a stop would have no
-        // effect.
+        // Until the engine has accepted the session, it does not know the session, and a stop would have no effect. The
+        // lock waits for the end of the start.
         let _turn = match self.registry.of(session).is_some_and(unreported) {
             true => Some(self.starts.lock().await),
             false => None,
@@ -374,8 +374,8 @@ impl Sessions {
 
     /// Follows the launcher's changes, enforces timeouts and renews leases, for as long as the portal runs.
     pub(crate) async fn follow(self: Arc<Self>) {
-        // The renewals do not wait for the engine: without renewals, sessions without a client end. The changes do not
-        // wait for a server that does not respond.
+        // The three tasks run concurrently. Renewals must not wait for the engine, because sessions without a client
+        // end without renewals. Changes must not wait for a server that does not respond.
         tokio::select! {
             () = self.follow_changes() => {}
             () = self.check_timeouts() => {}
@@ -432,7 +432,7 @@ impl Sessions {
     async fn list_existing(&self) -> Result<(), LaunchError> {
         let listed = self.launcher.list().await?;
         for observed in &listed {
-            // A state that the engine has reported meanwhile is newer.
+            // If the engine has reported a state meanwhile, the registry keeps that newer state.
             self.registry.add(observed.clone(), Instant::now());
         }
         self.is_listed.store(true, Ordering::Relaxed);

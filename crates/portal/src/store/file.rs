@@ -102,7 +102,7 @@ impl DatabaseFile {
         let part = copy.with_extension("part");
         let made = make_copy(pool, &part, &copy).await;
         made.map_err(|why| {
-            // A failure to remove the file is ignored, because the next copy removes it first.
+            // An error is ignored, because the next copy removes the file first.
             let _ = fs::remove_file(&part);
             StoreError::NotCopied {
                 path: copy.clone(),
@@ -135,7 +135,7 @@ async fn make_copy(pool: &AnyPool, part: &Path, copy: &Path) -> Result<(), Strin
         Err(why) if why.kind() != ErrorKind::NotFound => return Err(why.to_string()),
         _ => {}
     }
-    // SQLite accepts an empty file, and keeps its mode.
+    // The file is created first, to set its mode. SQLite accepts an empty file, and keeps the mode.
     let mut private = OpenOptions::new();
     private.write(true).create_new(true).mode(0o600);
     private.open(part).map_err(text)?;

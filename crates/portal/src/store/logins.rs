@@ -93,7 +93,7 @@ impl Store {
                 .bind(now)
                 .execute(&self.pool)
                 .await;
-            // The user can still stop sessions if the disk is full.
+            // The error is only logged, so that a user can stop sessions even if the disk is full.
             if let Err(why) = updated {
                 warn!("cannot record the use of a log-in: {why}");
             }

@@ -270,7 +270,7 @@ async fn connect(config: &KubernetesConfig) -> Result<Client, LaunchError> {
             .map_err(|why| failed(why.to_string()))?,
     };
     found.read_timeout = Some(READ_TIMEOUT);
-    // A request on an idle connection has the whole time.
+    // After idling, a connection has the full time for the next response.
     found.reset_reader_on_write = true;
     Client::try_from(found).map_err(|why| failed(why.to_string()))
 }

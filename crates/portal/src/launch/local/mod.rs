@@ -304,7 +304,7 @@ impl Shared {
     fn start_next(self: &Arc<Shared>) {
         loop {
             let mut sessions = self.lock();
-            // A queued session with a stop order is about to end.
+            // A queued session with a stop order never starts.
             let waiting =
                 (sessions.iter()).filter(|(_, of)| is_queued(&of.phase) && of.stop.is_none());
             let oldest = waiting.min_by_key(|(session, of)| (of.launched, **session));

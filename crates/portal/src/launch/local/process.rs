@@ -83,7 +83,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
-            // The call fails if the process has just ended.
+            // An error is ignored: the call fails if the process has just ended.
             let _ = kill_process_group(pid, signal);
         }
     }

@@ -129,7 +129,8 @@ impl Commands {
             .map_err(|why| unavailable(why.to_string()))?;
         let exchange = async {
             if let Some(mut to) = child.stdin.take() {
-                // The write fails if the command does not read its input. The command then reports the reason itself.
+                // An error is ignored: the write fails if the command does not read its input, and the command then
+                // reports the reason.
                 let _ = to.write_all(input.as_bytes()).await;
             }
             child.wait_with_output().await
