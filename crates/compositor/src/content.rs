@@ -150,7 +150,7 @@ impl Content {
             )
         });
         let Some(about) = about else {
-            // Clients may use only the advertised formats. A buffer of another kind must not end the compositor.
+            // Clients may use only the advertised formats. A client that violates this must not end the compositor.
             self.replace(Source::Empty);
             buffer.release();
             return;

@@ -85,7 +85,7 @@ impl WaylandDisplay {
     /// descriptor or thread left.
     pub fn start(options: &Options) -> Result<WaylandDisplay, DisplayError> {
         let size = options.size;
-        // Only this user's processes may connect.
+        // The folder makes the socket accessible only to processes of this user.
         let folder = TemporaryFolder::create(&options.folder, "openuvr-wayland-");
         let refused = |path: &Path, why: &dyn std::fmt::Display| DisplayError::Socket {
             path: path.display().to_string(),
@@ -163,7 +163,7 @@ impl WaylandDisplay {
 
     /// Runs `f` in the compositor's thread, for example to set its priority.
     pub fn run_in_thread(&self, f: impl FnOnce() + Send + 'static) {
-        // Sending fails only if the display has ended.
+        // An error is ignored: sending fails only if the display has ended.
         let _ = self.commands.send(Command::Run(Box::new(f)));
     }
 
@@ -185,7 +185,7 @@ impl WaylandDisplay {
             at,
             done,
         });
-        // An error means that the display has ended.
+        // An error is ignored: it means that the display has ended.
         let _ = is_done.recv();
     }
 
@@ -250,7 +250,7 @@ impl WaylandDisplay {
 
 impl Drop for WaylandDisplay {
     fn drop(&mut self) {
-        // If the command queue is full, this waits until the compositor's thread reads from it.
+        // If the command queue is full, this call waits until the compositor's thread reads from it.
         let _ = self.commands.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -383,7 +383,7 @@ impl State {
                 done,
             } => {
                 self.move_window(client, surface, at);
-                // An error means that the suite no longer waits.
+                // An error is ignored: it means that the suite no longer waits.
                 let _ = done.send(());
             }
             Command::Settings => {

@@ -73,7 +73,7 @@ impl Pointer {
 
     /// Moves it to a position in units of windows.
     fn move_to(&mut self, x: i32, y: i32) {
-        // The smallest position, in 1/65535 of the side, that lies on this pixel.
+        // The smallest position on this pixel, in 1/65535 of the display's width or height.
         let along = |at: i32, side: u32| {
             let place = (u32::try_from(at).unwrap_or(0) * 65_535).div_ceil(side);
             u16::try_from(place).unwrap_or(u16::MAX)

@@ -133,8 +133,8 @@ impl DisplayClipboard {
     /// Writes text to an application. If the application stops reading, it gets only a part of the text.
     fn write(&self, text: &str, target: OwnedFd) {
         let until = clock::now() + PATIENCE;
-        // With a blocking descriptor, a full pipe would block this thread. If the descriptor cannot be changed, nothing
-        // is written.
+        // Writing to a full pipe would block this thread, so the descriptor must be non-blocking. If it cannot be
+        // changed, nothing is written.
         if rustix::fs::fcntl_setfl(&target, rustix::fs::OFlags::NONBLOCK).is_err() {
             return;
         }
@@ -167,8 +167,8 @@ impl Clipboard for DisplayClipboard {
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
         match self.commands.try_send(Command::Offer(text)) {
             Ok(()) => Ok(()),
-            // This is not an error, because an error would end the clipboard sharing. The display will accept commands
-            // again.
+            // A full queue is not an error, because an error would end clipboard sharing, and the display will accept
+            // commands again.
             Err(TrySendError::Full(_)) => {
                 tracing::warn!(
                     "text of the player can't be pasted, because the Wayland display does not take commands fast \

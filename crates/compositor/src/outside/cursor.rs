@@ -91,7 +91,7 @@ impl CursorWatch for DisplayCursor {
             let now = self.board.state().clone();
             if now.shape != self.cursor.shape {
                 self.cursor.shape = now.shape.clone();
-                // The next call returns further changes.
+                // Wakes the reader again, because its next call returns further changes.
                 self.board.changed.wake();
                 return Ok(CursorEvent::Shaped(now.shape));
             }

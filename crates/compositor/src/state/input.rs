@@ -190,7 +190,7 @@ impl State {
         };
         pointer.button(self, &event);
         pointer.frame(self);
-        // A drag may have ended over another surface.
+        // A drag that has ended may have moved the pointer to another surface.
         self.retarget = true;
     }
 

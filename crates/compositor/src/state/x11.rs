@@ -96,8 +96,8 @@ impl State {
             let count = rustix::io::read(ready, &mut part).unwrap_or(0);
             let part = part.get(..count).unwrap_or_default();
             if count > 0 && !part.contains(&b'\n') {
-                // The server writes the number and the line end separately, and fails if the reader is closed in
-                // between.
+                // The server writes the number and the line end separately, and would fail if the reader were closed in
+                // between. Reading continues until the line end.
                 return Ok(PostAction::Continue);
             }
             match count {

@@ -50,7 +50,8 @@ impl Xwayland {
         authority: &Authority,
     ) -> io::Result<(Xwayland, Connections)> {
         let (wayland, its_wayland) = UnixStream::pair()?;
-        // Without a privilege, the kernel limits the size. This is no failure: a smaller buffer only fills earlier.
+        // Without a privilege, the kernel limits the size, and the error is ignored: a smaller buffer only fills
+        // sooner.
         let _ = set_socket_send_buffer_size_force(&its_wayland, SEND_BUFFER)
             .or_else(|_| set_socket_send_buffer_size(&its_wayland, SEND_BUFFER));
         let (window_manager, its_window_manager) = UnixStream::pair()?;
@@ -66,7 +67,7 @@ impl Xwayland {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // In its own process group, the server is not ended by a Ctrl-C that is meant for the host.
+            // The server has its own process group, so that a Ctrl-C for the host does not end it.
             .process_group(0);
         let mut inherited = vec![
             its_wayland.as_raw_fd(),
@@ -101,7 +102,7 @@ impl Xwayland {
 impl Drop for Xwayland {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        // Other code in this process may have reaped the server.
+        // An error is ignored: other code in this process may have reaped the server.
         let _ = self.child.wait();
     }
 }

@@ -69,7 +69,7 @@ impl X11Sockets {
         let in_folder = match bound {
             Ok(in_folder) => in_folder,
             Err(_) => {
-                // The existing socket belongs to another user and has no lock file. The caller tries another number.
+                // The socket exists and has no lock file: it belongs to another user. The caller tries another number.
                 let _ = fs::remove_file(&lock);
                 return Ok(None);
             }
@@ -128,7 +128,7 @@ fn take_lock(lock: &Path) -> io::Result<bool> {
                 let id = std::process::id();
                 let written = file.write_all(format!("{id:>10}\n").as_bytes());
                 if written.is_err() {
-                    // Other programs would treat the number as taken, because this file names no owner.
+                    // The file names no owner, so other programs would treat the number as taken.
                     let _ = fs::remove_file(lock);
                 }
                 return written.map(|()| true);

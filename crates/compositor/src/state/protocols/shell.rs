@@ -36,7 +36,7 @@ impl State {
                 if let Some(PopupKind::Xdg(popup)) = popup
                     && !popup.is_initial_configure_sent()
                 {
-                    // This fails only for a popup that must not be configured again.
+                    // An error is ignored: the call fails only for a popup that must not be configured again.
                     let _ = popup.send_configure();
                 }
             }
@@ -136,7 +136,7 @@ impl XdgShellHandler for State {
         });
         self.constrain(&surface);
         self.prefer_scale(surface.wl_surface());
-        // This fails only if the parent is gone.
+        // An error is ignored: the call fails only if the parent is gone.
         let _ = self.popups.track_popup(PopupKind::Xdg(surface));
     }
 
@@ -239,7 +239,7 @@ impl XdgActivationHandler for State {
     }
 
     fn token_created(&mut self, _: XdgActivationToken, _: XdgActivationTokenData) -> bool {
-        // Old tokens are removed, and the number of tokens is limited.
+        // Old tokens are removed, so that clients cannot accumulate tokens without limit.
         self.globals
             .activation
             .retain_tokens(|_, data| data.timestamp.elapsed().as_secs() < 10);

@@ -92,7 +92,7 @@ impl WindowManager {
                 Ok(()) => return,
                 Err(why) => why.to_string(),
             };
-            // Sending fails only if the compositor has ended.
+            // An error is ignored: sending fails only if the compositor has ended.
             let _ = outbox.send(Report::Ended(why));
         })?;
         Ok(WindowManager {
