@@ -84,7 +84,7 @@ pub fn highest_refresh_rate(conn: &Connection) -> Option<f64> {
     }
     let mut rates = RefreshRates(0);
     queue.roundtrip(&mut rates).ok()?;
-    // The unit is mHz; 0 means unknown (`wl_output.mode`).
+    // The rate is in mHz; 0 means unknown (`wl_output.mode`).
     (rates.0 > 0).then(|| f64::from(rates.0) / 1e3)
 }
 

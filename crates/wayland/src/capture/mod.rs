@@ -137,7 +137,7 @@ impl WaylandCapture {
     /// Advances the copy in progress. Returns an event if the caller must handle one.
     fn advance(&mut self, now: Instant) -> Result<Option<CaptureEvent>, CaptureError> {
         if self.session.take_switched() {
-            // The copy in progress was of the previous output.
+            // The copy that is in progress belongs to the previous output.
             self.buffers.cancel();
             self.refresh = true;
         }
@@ -263,7 +263,7 @@ impl Capture for WaylandCapture {
             if let Some(event) = self.advance(now)? {
                 return Ok(event);
             }
-            // The request is sent before the caller encodes, so that the compositor handles it at the same time.
+            // The request is sent now, so that the compositor handles it while the caller encodes.
             self.session.compositor.flush()?;
             if self.pass(now) {
                 return Ok(CaptureEvent::Frame);

@@ -330,7 +330,7 @@ impl InputSink for WaylandInput {
 
 impl Drop for WaylandInput {
     fn drop(&mut self) {
-        // If the compositor is gone, no keys are held.
+        // Errors are ignored: if the compositor is gone, no keys are held.
         let _ = self.release_keys();
         let _ = self.seat.round_trip();
     }

@@ -53,13 +53,13 @@ impl Wheel {
     fn take(&mut self, notched: bool) -> i32 {
         let turned = match (self.fine, self.notches) {
             (0, 0) if !notched => self.pixels * f64::from(NOTCH) / PIXELS_PER_NOTCH,
-            // A notch is announced together with a distance, which must not count in addition.
+            // Each notch is reported together with a distance, which must not count additionally.
             (0, notches) => f64::from(notches.saturating_mul(NOTCH)),
             (fine, _) => f64::from(fine),
         };
         self.rest += turned;
         let whole = self.rest.trunc().clamp(-32_000.0, 32_000.0);
-        // The part beyond the clamp is discarded.
+        // A wheel turn beyond the clamped range is discarded.
         self.rest = (self.rest - whole).fract();
         (self.fine, self.notches, self.pixels) = (0, 0, 0.0);
         // The clamp ensures the range.

@@ -288,7 +288,7 @@ impl Presenter for WaylandPresenter {
 
 impl Canvas for WaylandPresenter {
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
-        // An error here recurs in `show`, which reports it.
+        // The error is ignored here: it recurs in `show`, which reports it.
         if !self.start_buffer(size).unwrap_or(false) {
             return None;
         }
@@ -323,6 +323,6 @@ fn request_time(stage: &SharedSurface, frame: FrameId) {
         reports: Arc::clone(&stage.reports),
         frame,
     };
-    // If the connection has failed, the flush reports it.
+    // An error is ignored: if the connection has failed, the flush reports it.
     let _ = presentation.send_constructor::<WpPresentationFeedback>(request, Arc::new(data));
 }

@@ -115,7 +115,7 @@ impl PointerWatch {
             self.stop();
         }
         if self.compositor.state.progress.is_failed() {
-            // A cursor of another size needs another buffer, so the first retry is made at once.
+            // A cursor of another size needs another buffer, so the next attempt must not wait.
             self.stop();
             self.failures += 1;
             self.retry_at = (self.failures > 1).then(|| now + RETRY_INTERVAL);
