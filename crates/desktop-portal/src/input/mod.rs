@@ -60,11 +60,12 @@ impl PortalInput {
             }
         }
         if permitted.keyboard {
-            // GNOME creates the session's keyboard at the first key event. On a machine without any other keyboard,
-            // applications learn of this keyboard only then, and the event is lost. The first event is therefore that
-            // of an unused key.
+            // GNOME creates the session's keyboard at the first key event. If the machine has no other keyboard,
+            // applications learn of this keyboard only then, and the event is lost. Therefore, an unused key is pressed
+            // first.
             for pressed in [true, false] {
-                // If the portal has ended, the first real event fails, too, and its error is returned.
+                // An error is ignored: if the portal has ended, the first real event also fails, and its error is
+                // returned.
                 let _ = session.send(Command::Key(NO_KEY, pressed));
             }
         }
@@ -212,7 +213,7 @@ impl InputSink for PortalInput {
 
 impl Drop for PortalInput {
     fn drop(&mut self) {
-        // The release fails only if the session has ended or hangs.
+        // Releasing the keys fails only if the session has ended or hangs.
         if self.release().is_ok() {
             self.session.flush();
         }

@@ -305,7 +305,7 @@ async fn perform(
             Ok(())
         }
         Command::Flush(done) => {
-            // The caller may have stopped waiting.
+            // An error is ignored, because the caller may have stopped waiting.
             let _ = done.try_send(());
             Ok(())
         }

@@ -128,7 +128,7 @@ impl Connected {
     pub(crate) fn flush(&self) {
         let (done, waited) = mpsc::sync_channel(1);
         if self.send(Command::Flush(done)) {
-            // The portal may hang, so a missing answer is not an error.
+            // A timeout is ignored, because the portal may hang.
             let _ = waited.recv_timeout(LAST_WAIT);
         }
     }
@@ -139,7 +139,7 @@ impl Drop for Connected {
         drop(self.commands.take());
         drop(self.owner.take());
         if let Some(thread) = self.thread.take() {
-            // If a library panicked in this thread, the thread has already reported it.
+            // A panic is ignored here, because the thread has already reported it.
             let _ = thread.join();
         }
     }
@@ -190,7 +190,7 @@ async fn run(
     if answer.send(Ok(grant)).is_ok() {
         unless_abandoned(serve(&granted, &mut queued, arrived), gone).await;
     }
-    // The portal also ends the session when this connection is closed.
+    // A failure is ignored, because the portal also ends the session when this connection is closed.
     let _ = tokio::time::timeout(LAST_WAIT, granted.close()).await;
 }
 
@@ -277,7 +277,7 @@ mod tests {
         let (owner, gone) = oneshot::channel();
         drop(owner);
         let runtime = runtime().expect("a runtime");
-        // Without a limit, this doesn't return.
+        // Without a time limit, this call doesn't return.
         runtime.block_on(unless_abandoned(std::future::pending(), gone));
     }
 }

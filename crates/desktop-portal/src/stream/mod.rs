@@ -218,7 +218,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The end of the stream also ends a wait for the portal's reason.
+        // The end of the stream also ends the wait for the portal's reason.
         self.arrived
             .end(End::Regular("the host has closed the session"));
     }

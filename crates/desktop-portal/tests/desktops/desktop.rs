@@ -238,7 +238,7 @@ fn find_portal(program: &str) -> PathBuf {
 
 fn end(program: &mut Child) {
     if let Some(group) = i32::try_from(program.id()).ok().and_then(Pid::from_raw) {
-        // The program may already have ended.
+        // An error is ignored, because the program may already have ended.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = program.wait();
