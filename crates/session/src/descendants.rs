@@ -35,7 +35,7 @@ pub fn end_all() {
 
 /// Ends all descendants, but does not reap them: the code that started a child can still read its exit status.
 pub fn end_started() {
-    // No process has the id 0.
+    // No process has the id 0, so no process is spared.
     end_all_but(&[0]);
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn end_all_but(spared: &[u32]) -> bool {
         // An ended process exists until it is reaped.
         while spared.is_empty() && matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         let (all, ended) = all_below(spared);
-        // If there are spared processes, ended processes are reaped by the code that started them.
+        // If processes are spared, the code that started them reaps ended processes.
         let over = all.is_empty() && (ended == 0 || !spared.is_empty());
         if over || began.elapsed() >= TOTAL_TIMEOUT {
             return killed;

@@ -32,7 +32,7 @@ impl PseudoTerminal {
     /// terminal. If the system provides no pseudo-terminal, the game writes to this terminal.
     pub fn attach(command: &mut Command) -> Option<PseudoTerminal> {
         let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
-        // Without a terminal there are no lines to interrupt.
+        // Without a terminal, progress lines cannot interrupt other lines.
         if !out_is && !error_is {
             return None;
         }
@@ -69,7 +69,7 @@ impl PseudoTerminal {
                 ws_xpixel: 0,
                 ws_ypixel: 0,
             };
-            // On an error the game sees the old size.
+            // An error is ignored: the game then sees the old size.
             let _ = tcsetwinsize(&self.master, size);
             self.room = room;
         }

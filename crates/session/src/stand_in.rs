@@ -99,7 +99,7 @@ impl StandIn {
             match process.try_wait() {
                 Ok(None) => return,
                 Ok(Some(status)) if status.success() => {}
-                // The process has reported the error. Another process would fail in the same way.
+                // The process has reported its error. Another process would fail in the same way, so none is started.
                 _ => self.server = None,
             }
             self.process = None;
@@ -285,7 +285,7 @@ fn serve(
 ) -> Result<(), String> {
     let pool = Pool::default();
     let mut placed: Option<((i32, i32, Size), Option<u32>)> = None;
-    // Whether the newest picture has not been submitted yet.
+    // Whether the newest picture still has to be submitted.
     let mut pending = false;
     while !is_over(launcher) && !guest.is_over() {
         let place = (viewport.now(), viewport.window());

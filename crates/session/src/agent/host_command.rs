@@ -24,8 +24,8 @@ pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut C
         CaptureMethod::Run | CaptureMethod::Api => ("run", None),
         CaptureMethod::Xr => ("xr", None),
     };
-    // With port 0, host and page use any free ports. Otherwise, they use consecutive ports. The page's port is reported
-    // in either case.
+    // With port 0, the host and the page use any free ports. Otherwise, the page's port is the next one after the
+    // host's. The page's port is reported in either case.
     let mut page = args.listen;
     page.set_port(match args.listen.port() {
         0 => 0,

@@ -168,7 +168,7 @@ impl RunningApplication {
 /// Sets the variables of an application that select its display.
 fn set_environment(command: &mut Command, display: &dyn ApplicationDisplay) {
     display.set_environment(command);
-    // The application is not the host of a session.
+    // This program, not the application, reports to the parent `openuvr session`.
     command.env_remove(report::FOLDER);
 }
 

@@ -92,7 +92,7 @@ impl WindowHints {
         let is_visible = class != WindowClass::INPUT_ONLY && size.width > 1 && size.height > 1;
         let kind = match kind_of(atoms, &types, parent.is_some()) {
             _ if !is_visible => Kind::Unmanaged,
-            // A parent that is the root window stands for all windows of the application.
+            // If the stated parent is the root window, the dialog belongs to all windows of the application.
             Kind::Dialog { .. } => Kind::Dialog {
                 of: parent.filter(|of| ![x11rb::NONE, root, window].contains(of)),
             },

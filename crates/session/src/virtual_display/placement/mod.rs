@@ -74,7 +74,7 @@ impl Placement {
         let waker = stop.clone();
         let thread = std::thread::Builder::new().name("ouvr-placement".to_owned());
         let thread = thread.spawn(move || {
-            // Most likely, the X server has ended, which is reported elsewhere.
+            // Most likely, the X server has ended, which is reported elsewhere, so this error is only logged.
             if let Err(why) = placer.serve(&waker) {
                 tracing::debug!("window placement ended: {why}");
             }
