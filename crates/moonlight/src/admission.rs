@@ -136,7 +136,7 @@ impl Admission {
             None => {
                 let evicted = stream.clone();
                 let (slot, _) = self.strangers.enter(Network::of(from), move || {
-                    // A connection that is already closed needs no shutdown.
+                    // An error is ignored: an already closed connection needs no shutdown.
                     let _ = evicted.shutdown(Shutdown::Both);
                 });
                 Class::Stranger { _slot: slot }

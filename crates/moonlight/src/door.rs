@@ -114,7 +114,7 @@ impl Door {
     pub(crate) fn is_forbidden(&self, certificate: &[u8]) -> bool {
         let device = device_key(certificate);
         let mut devices = lock(&self.devices);
-        // If the list cannot be read, its previous content counts, as in `paired`.
+        // An error is ignored: if the list cannot be read, its previous content counts, as in `paired`.
         let _ = devices.refresh();
         let standing = devices.standing(&ClientId::of(&device));
         matches!(standing, DeviceStatus::Forbidden(_))

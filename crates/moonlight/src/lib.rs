@@ -231,7 +231,7 @@ impl Drop for Moonlight {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic in the thread was already reported.
+            // A panic is ignored here, because the thread has already reported it.
             let _ = thread.join();
         }
     }

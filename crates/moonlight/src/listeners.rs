@@ -82,9 +82,10 @@ impl Sockets {
             let failed = |error| BindError { address, error };
             let socket = UdpSocket::bind(address).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
-            // The kernel may limit the size.
+            // The result is ignored, because the kernel may limit the size.
             let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
-            // Networks may ignore the traffic class, and a socket supports only the option of its own address family.
+            // Errors are ignored: networks may disregard the traffic class, and a socket supports only the option of
+            // its own address family.
             let _ = sockopt::set_ip_tos(&socket, class);
             let _ = sockopt::set_ipv6_tclass(&socket, class.into());
             Ok(socket)
@@ -199,12 +200,12 @@ pub(crate) fn accept(
         }
     }
     for connection in &connections {
-        // A connection that is already closed needs no shutdown.
+        // An error is ignored: an already closed connection needs no shutdown.
         let stream = connection.stream.upgrade();
         let _ = stream.map(|stream| stream.shutdown(Shutdown::Both));
     }
     for connection in connections {
-        // A panic in the thread was already reported.
+        // A panic is ignored here, because the thread has already reported it.
         let _ = connection.thread.join();
     }
 }

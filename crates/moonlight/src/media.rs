@@ -59,7 +59,7 @@ fn read(socket: &UdpSocket, mut each: impl FnMut(&[u8; PING_WORDS], SocketAddr))
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-            // The error belongs to an earlier packet that its client refused.
+            // The error is ignored, because it belongs to an earlier packet that its client refused.
             Err(_) => {}
         }
     }

@@ -44,7 +44,8 @@ pub fn listen(
         let fits = payload.samples == u16::from(millis) * PER_MILLI;
         let sent = fits
             && packets.packets(payload.bytes, |packet| {
-                // If the socket has no room, the packet is lost, but the parity of its block may restore it.
+                // An error is ignored: if the socket has no room, the packet is lost, but the parity of its block may
+                // restore it.
                 let _ = session.sound.send(packet);
             });
         if !sent && !std::mem::replace(&mut reported, true) {

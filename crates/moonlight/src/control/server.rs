@@ -53,7 +53,7 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
             return;
         }
     };
-    // Both values are within the library's limits, so the calls cannot fail.
+    // The results are ignored: both values are within the library's limits, so the calls cannot fail.
     let _ = enet.set_maximum_packet_size(MAX_MESSAGE);
     let _ = enet.set_maximum_waiting_data(MAX_WAITING);
     let mut clients = Clients::default();
@@ -84,7 +84,7 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
         end_stream(&client, peer, &mut enet);
         door.end(&client.session);
     }
-    // Sessions without a control connection end, too.
+    // Sessions without a control connection must end, too.
     for session in door.sessions.all() {
         door.end(&session);
     }
@@ -100,7 +100,7 @@ fn wait(socket: &KnownPeers, timeout: Duration) {
 
 fn send(enet: &mut Host<KnownPeers>, peer: PeerID, message: &[u8]) {
     if let Some(peer) = enet.get_peer_mut(peer) {
-        // A peer that is gone receives nothing more.
+        // An error is ignored, because a peer that is gone receives nothing more.
         let _ = peer.send(CHANNEL, &Packet::reliable(message));
     }
 }
@@ -149,8 +149,8 @@ impl Clients {
             .map(|address| address.ip().to_canonical());
         let session = address.and_then(|address| door.sessions.of_connection(data, address));
         let session = session.filter(|session| session.plays());
-        // A client that lost its connection opens a new connection before the old connection times out. The client's
-        // state is kept: otherwise, messages recorded from the old connection could be repeated on the new connection.
+        // A client that lost its connection connects again before the old connection times out. Its state is kept:
+        // otherwise, an attacker could replay recorded messages of the old connection on the new one.
         let is_same = |other: &ConnectedClient| {
             (session.as_ref()).is_some_and(|session| Arc::ptr_eq(&other.session, session))
         };

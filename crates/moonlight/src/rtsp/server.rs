@@ -80,7 +80,7 @@ fn plain(
         .filter(|session| !session.launch.seals_rtsp);
     let session = match &request.session {
         Some(name) => plain.find(|session| session.name == *name),
-        // The newest session.
+        // The newest session is assumed.
         None => plain.next(),
     };
     let response = match session {

@@ -58,7 +58,7 @@ impl Outlet {
         };
         match self.socket.send_to(packet, to) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => SendOutcome::Full,
-            // Other errors need no handling: a network that is temporarily down loses packets, and a client that is
+            // Other errors need no handling: if the network is down temporarily, packets are lost, and a client that is
             // gone stops pinging.
             _ => SendOutcome::Sent,
         }

@@ -51,7 +51,7 @@ struct Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The client may have ended already.
+        // Errors are ignored, because the client may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
