@@ -402,7 +402,8 @@ impl Target<'_> {
         let until = clock::now() + self.lasting;
         while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
             self.wait(READ_INTERVAL, honest)?;
-            // The socket's buffer holds only about a hundred datagrams; further ones would not be counted.
+            // The socket's buffer holds only about a hundred datagrams, and a full buffer drops datagrams, which would
+            // not be counted.
             count();
         }
         honest.tap.divert(None);
@@ -538,7 +539,7 @@ impl<A: Attack + 'static> Attackers<A> {
     fn stop(mut self) -> (u64, Vec<A>) {
         self.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
-        // If a thread panicked, this has already been reported.
+        // A panic is ignored here, because the thread has already reported it.
         let done = threads.into_iter().filter_map(|t| t.join().ok()).collect();
         (self.struck.load(Ordering::Relaxed), done)
     }

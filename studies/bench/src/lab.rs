@@ -275,7 +275,7 @@ impl HopArgs {
         let scheduler = Scheduler::new();
         let link = scheduler.spawn(ThreadRole::EmulatedLink, "hop", move || {
             let result = run();
-            // Fails only if the receiver no longer exists.
+            // An error is ignored: sending fails only if the receiver no longer exists.
             let _ = ended.send(());
             result
         })?;
@@ -283,7 +283,7 @@ impl HopArgs {
             eprintln!("warning: {warning}");
         }
         match self.lasting {
-            // On a timeout as well as on an early end, the link is stopped below.
+            // A timeout and an early end both lead to the code below, which stops the link.
             Some(lasting) => drop(end.recv_timeout(lasting)),
             None => drop(end.recv()),
         }

@@ -17,7 +17,7 @@ pub(super) fn threads_use(process: u32, names: &[&str]) -> Result<f64> {
     let mut taken = 0.0;
     for thread in threads.filter_map(Result::ok) {
         let read = |file: &str| std::fs::read_to_string(thread.path().join(file));
-        // A thread that has just ended adds nothing.
+        // A thread that has just ended is skipped.
         let (Ok(name), Ok(stat)) = (read("comm"), read("stat")) else {
             continue;
         };

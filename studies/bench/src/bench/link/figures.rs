@@ -271,7 +271,7 @@ mod tests {
     fn the_rate_is_back_when_a_second_carries_nine_tenths_of_it() {
         let before = record(0..360, 10_000);
         let within = record(360..720, 3_000);
-        // The rate is halved for three seconds, then full.
+        // For three seconds, the rate is halved. Then it is full again.
         let mut after = record(720..900, 5_000);
         let never = narrow(&of(&before), &of(&within), &of(&after), &of(&within), 6.0);
         assert_eq!(never.back_after_s, None);

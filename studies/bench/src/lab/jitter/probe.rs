@@ -243,7 +243,7 @@ impl Probes {
         let mut stdin = child
             .stdin()
             .ok_or_else(|| anyhow!("the probe's standard input is not a pipe"))?;
-        // If the probe has died, the code below detects it.
+        // An error is ignored: if the probe has died, the code below detects it.
         let _ = stdin.write_all(b"go\n");
         let until = clock::now() + limit;
         let why = loop {
@@ -418,7 +418,7 @@ fn lines(child: &mut Child) -> Result<Receiver<String>> {
         .spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             for line in lines {
-                // Fails only if the receiver no longer exists.
+                // An error is ignored: sending fails only if the receiver no longer exists.
                 let _ = sender.send(line);
             }
         })?;

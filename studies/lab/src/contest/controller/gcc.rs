@@ -134,7 +134,7 @@ impl Gcc {
             .is_some_and(|(received, (mean, variance))| {
                 let within = NEAR * variance.sqrt();
                 if received > mean + within {
-                    // The link has become faster.
+                    // The link has become faster, so the previous estimate of its capacity no longer applies.
                     self.converged = None;
                 }
                 (received - mean).abs() <= within
