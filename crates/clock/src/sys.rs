@@ -19,7 +19,7 @@ pub(crate) fn read(clock: Clock) -> (i64, i64) {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `at` is writable. The call cannot fail for these clocks.
+    // SAFETY: `at` is a local variable, which the call may write. The call cannot fail for these clocks.
     unsafe { libc::clock_gettime(id, &raw mut at) };
     (at.tv_sec, at.tv_nsec)
 }

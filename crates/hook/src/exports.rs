@@ -133,7 +133,7 @@ unsafe fn hooked_symbol(handle: *mut c_void, name: *const c_char) -> Option<*mut
     if handle == libc::RTLD_NEXT || name.is_null() {
         return None;
     }
-    // SAFETY: `name` is a string, because it is not null.
+    // SAFETY: the caller passes null or a zero-terminated string, and null was excluded above.
     let name = unsafe { CStr::from_ptr(name) };
     let result = guarded(|| {
         let hooked = Hooked::find(name)?;

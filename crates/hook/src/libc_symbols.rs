@@ -39,7 +39,7 @@ pub(crate) fn find(name: &CStr) -> *mut c_void {
         name,
         found: ptr::null_mut(),
     };
-    // SAFETY: the callback gets `query`, which lives until this returns.
+    // SAFETY: the callback gets `query`, which outlives this call.
     unsafe { libc::dl_iterate_phdr(Some(visit), ptr::from_mut(&mut query).cast()) };
     query.found
 }
@@ -55,7 +55,7 @@ unsafe extern "C" fn visit(
     if info.dlpi_name.is_null() {
         return 0;
     }
-    // SAFETY: the pointer is not null, and points to a string of the loader.
+    // SAFETY: null was excluded above, and the loader's names are zero-terminated strings.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next();
     if !file.is_some_and(|file| FILES.contains(&file)) {
@@ -70,7 +70,7 @@ unsafe extern "C" fn visit(
 /// `info` must describe an object that is loaded and relocated.
 unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void> {
     let base = info.dlpi_addr as usize;
-    // SAFETY: the object has `dlpi_phnum` headers.
+    // SAFETY: `info` describes a loaded object, whose `dlpi_phnum` program headers start at `dlpi_phdr`.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let dynamic = headers.iter().find(|h| h.p_type == libc::PT_DYNAMIC)?;
     let mut entry = (base + dynamic.p_vaddr as usize) as *const Dynamic;

@@ -74,7 +74,7 @@ impl NextFunction {
     pub(crate) unsafe fn function<F: Copy>(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let address = self.address();
-        // SAFETY: it is not null, and of this type by the caller's contract.
+        // SAFETY: the address is not null, and the caller guarantees that its function has type `F`.
         (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
     }
 
@@ -140,7 +140,7 @@ pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     if address.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: it is the C library's `dlsym`.
+    // SAFETY: `address` is the C library's `dlsym`, whose type is `Dlsym`.
     let dlsym: Dlsym = unsafe { transmute_copy(&address) };
     // SAFETY: `name` is a zero-terminated string, and the handle comes from this library or from the caller.
     unsafe { dlsym(handle, name.as_ptr()) }
@@ -151,7 +151,8 @@ pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
 fn find_in_libraries(name: &CStr) -> *mut c_void {
     for library in LIBRARIES {
         let flags = libc::RTLD_LAZY | libc::RTLD_LOCAL | libc::RTLD_NOLOAD;
-        // SAFETY: the name is a zero-terminated string, and `RTLD_NOLOAD` runs no constructors.
+        // SAFETY: the name is a zero-terminated string. With `RTLD_NOLOAD`, no library is loaded, so no constructor
+        // runs.
         let handle = unsafe { libc::dlopen(library.as_ptr(), flags) };
         if handle.is_null() {
             continue;
@@ -160,7 +161,7 @@ fn find_in_libraries(name: &CStr) -> *mut c_void {
         if !found.is_null() {
             return found;
         }
-        // SAFETY: the handle was opened above.
+        // SAFETY: `dlopen` returned the handle above, and the handle is not used afterwards.
         unsafe { libc::dlclose(handle) };
     }
     ptr::null_mut()
@@ -170,12 +171,12 @@ fn find_in_libraries(name: &CStr) -> *mut c_void {
 pub(crate) fn is_system_address(address: *mut c_void) -> bool {
     // SAFETY: zero is valid for all fields.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address is allowed.
+    // SAFETY: `dladdr` accepts any address, and writes only to `info`.
     let known = unsafe { libc::dladdr(address, &raw mut info) } != 0;
     if !known || info.dli_fname.is_null() {
         return false;
     }
-    // SAFETY: the pointer is not null, and points to a string of the loader.
+    // SAFETY: null was excluded above, and the loader's names are zero-terminated strings.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     LIBRARIES

@@ -105,8 +105,8 @@ impl Stream {
             Some(session) => session,
             none => match session::start(size, windows.streamed(), &self.windows) {
                 Some(started) => {
-                    // SAFETY: the function remains valid (the library is never unloaded), and may be
-                    // called at any time. If registration fails, clients get no goodbye.
+                    // SAFETY: `at_exit` may run at any time, and remains valid because this library is never unloaded.
+                    // If registration fails, clients get no goodbye.
                     let _ = unsafe { libc::atexit(at_exit) };
                     none.insert(started)
                 }

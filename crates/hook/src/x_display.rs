@@ -20,14 +20,15 @@ const PORT: u16 = 6000;
 pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
     type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     static NAME: NextFunction = NextFunction::new(c"XDisplayString");
-    // SAFETY: the function has this type.
+    // SAFETY: `Name` is the type of `XDisplayString`.
     let name: Name = unsafe { NAME.function() }?;
-    // SAFETY: by the caller's contract. The result is valid while the display is open.
+    // SAFETY: the caller guarantees that the display is open. The returned string is valid while the display is open.
     let name = unsafe { name(display) };
     if name.is_null() {
         return None;
     }
-    // SAFETY: the pointer is not null, and points to a string of Xlib.
+    // SAFETY: null was excluded above. Xlib's string is zero-terminated, and is copied before the display can be
+    // closed.
     let name = unsafe { CStr::from_ptr(name) };
     Some(name.to_str().ok()?.to_owned())
 }
@@ -40,14 +41,14 @@ pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
 pub(crate) unsafe fn of_xcb(connection: *mut c_void) -> Option<String> {
     type Descriptor = unsafe extern "C" fn(*mut c_void) -> c_int;
     static DESCRIPTOR: NextFunction = NextFunction::new(c"xcb_get_file_descriptor");
-    // SAFETY: the function has this type.
+    // SAFETY: `Descriptor` is the type of `xcb_get_file_descriptor`.
     let descriptor: Descriptor = unsafe { DESCRIPTOR.function() }?;
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller guarantees that the connection is open.
     let descriptor = unsafe { descriptor(connection) };
     if descriptor < 0 {
         return None;
     }
-    // SAFETY: the descriptor is open as long as the connection.
+    // SAFETY: the connection owns the descriptor, and the caller guarantees that the connection is open.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     at(&getpeername(descriptor).ok()??)
 }

@@ -59,8 +59,8 @@ pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
     let param = libc::sched_param {
         sched_priority: i32::from(priority),
     };
-    // SAFETY: `param` is readable; 0 is the calling thread. The system call is used because musl's function always
-    // fails.
+    // SAFETY: `param` outlives the call, and 0 means the calling thread. (The code makes the system call itself because
+    // musl's function always fails.)
     let rc = unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
@@ -79,7 +79,7 @@ pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
 /// The calling thread's policy number (without flags) and real-time priority.
 pub(crate) fn policy() -> (i32, u8) {
     let mut param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `param` is writable; 0 is the calling thread, so neither call can fail.
+    // SAFETY: `param` outlives the call. 0 means the calling thread, which exists, so neither call can fail.
     let policy = unsafe {
         libc::syscall(libc::SYS_sched_getparam, 0, &raw mut param);
         libc::syscall(libc::SYS_sched_getscheduler, 0)

@@ -57,7 +57,7 @@ pub(crate) unsafe trait Structure {
 macro_rules! structures {
     ($($name:ident),* $(,)?) => {
         $(
-            // SAFETY: every structure of OpenXR meets this requirement.
+            // SAFETY: every structure of OpenXR starts with its type and a pointer to the next structure.
             unsafe impl Structure for xr::$name {
                 const TYPE: xr::StructureType = xr::$name::TYPE;
             }
@@ -192,7 +192,7 @@ pub(crate) unsafe fn chained<T: Structure>(next: *const c_void) -> Option<*const
         if at.is_null() {
             return None;
         }
-        // SAFETY: every structure of a chain has this header.
+        // SAFETY: the caller passes a valid chain, and each structure of a chain starts with this header.
         let head = unsafe { &*at };
         if head.ty == T::TYPE {
             return Some(at.cast());
@@ -242,7 +242,7 @@ pub(crate) unsafe fn list<I, T>(
         return Err(xr::Result::ERROR_SIZE_INSUFFICIENT);
     }
     for (index, item) in items.iter().enumerate() {
-        // SAFETY: the capacity was checked.
+        // SAFETY: the array has `capacity` elements, and `capacity` was compared with the number of items above.
         put(item, unsafe { out.add(index) })?;
     }
     DONE
@@ -347,7 +347,7 @@ mod tests {
         // SAFETY: as above.
         assert!(unsafe { input(&raw const wrong) }.is_ok());
         let unaligned = (&raw const wrong).wrapping_byte_add(1);
-        // SAFETY: a pointer that is not aligned is not read.
+        // SAFETY: `input` does not read a pointer that is not aligned.
         let result = unsafe { input(unaligned) };
         assert_eq!(result.err(), Some(xr::Result::ERROR_VALIDATION_FAILURE));
     }

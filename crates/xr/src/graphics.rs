@@ -198,7 +198,7 @@ impl SwapchainImages {
         index: usize,
         out: *mut xr::SwapchainImageBaseHeader,
     ) -> Outcome<()> {
-        // SAFETY: guaranteed by the caller. The type of the structure is checked.
+        // SAFETY: the caller upholds this function's contract, and `output` checks the type of the structure.
         unsafe {
             match self {
                 SwapchainImages::Vulkan(swapchain_images) => {

@@ -180,11 +180,12 @@ impl Window for SwapTarget {
         const WIDTH: c_int = 0x3057;
         type Query = unsafe extern "C" fn(Display, Surface, c_int, *mut c_int) -> Boolean;
         static QUERY: NextFunction = NextFunction::new(c"eglQuerySurface");
-        // SAFETY: the function has this type.
+        // SAFETY: `Query` is the type of `eglQuerySurface`.
         let query: Query = unsafe { QUERY.function() }?;
         let side = |what| {
             let mut side = 0;
-            // SAFETY: the caller presents to this surface.
+            // SAFETY: display and surface are the arguments of the application's swap call, so they are valid until
+            // that call returns.
             let known = unsafe { query(self.display, self.surface, what, &raw mut side) };
             u32::try_from(side).ok().filter(|_| known != FALSE)
         };
@@ -205,7 +206,7 @@ impl Window for SwapTarget {
 
     fn function(&self, name: &CStr) -> *const c_void {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
-        // SAFETY: the function has this type.
+        // SAFETY: `Find` is the type of `eglGetProcAddress`.
         let find: Option<Find> = unsafe { GET_PROC_ADDRESS.function() };
         // Before EGL 1.5, `eglGetProcAddress` returns only extension functions.
         let found = real::find(name);
@@ -224,7 +225,7 @@ fn current() -> Option<Current> {
     static CONTEXT: NextFunction = NextFunction::new(c"eglGetCurrentContext");
     static DISPLAY: NextFunction = NextFunction::new(c"eglGetCurrentDisplay");
     static SURFACE: NextFunction = NextFunction::new(c"eglGetCurrentSurface");
-    // SAFETY: the functions have these types, and may be called at any time.
+    // SAFETY: `Get` and `GetFor` are the types of these functions in EGL 1.5, which allows calls at any time.
     let (context, display, surface) = unsafe {
         (
             CONTEXT.function::<Get>()?(),
@@ -281,9 +282,10 @@ fn register_platform_display(display: Display, platform: c_uint, native: *mut c_
         return;
     }
     let name = match platform {
-        // SAFETY: the platform's extension defines this type, and the real function accepted it.
+        // SAFETY: the platform's extension requires `native` to be an open Xlib display, and the real function accepted
+        // `native`.
         PLATFORM_X11 => unsafe { x_display::of_xlib(native) },
-        // SAFETY: as above.
+        // SAFETY: as above, with an open XCB connection.
         _ => unsafe { x_display::of_xcb(native) },
     };
     register_display(display, name);
@@ -318,7 +320,8 @@ fn register_surface(display: Display, surface: Surface, window: usize) {
 /// its version.
 fn register_platform_surface(display: Display, surface: Surface, window: *mut c_void) {
     if !surface.is_null() && !window.is_null() && WITHOUT_X.get(&display.addr()).is_none() {
-        // SAFETY: the real function has created a surface from it, so the pointer is valid.
+        // SAFETY: the real function has just created a surface from `window`, so `window` points to an X window
+        // identifier, or to a larger object of another platform.
         let name = unsafe { window.cast::<u32>().read_unaligned() };
         register_surface(display, surface, name as usize);
     }

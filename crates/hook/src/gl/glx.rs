@@ -167,11 +167,12 @@ impl Window for SwapTarget {
         const HEIGHT: c_int = 0x801E;
         type Query = unsafe extern "C" fn(Display, Drawable, c_int, *mut c_uint);
         static QUERY: NextFunction = NextFunction::new(c"glXQueryDrawable");
-        // SAFETY: the function has this type.
+        // SAFETY: `Query` is the type of `glXQueryDrawable`.
         let query: Query = unsafe { QUERY.function() }?;
         let side = |what| {
             let mut side = 0;
-            // SAFETY: the caller presents to this window.
+            // SAFETY: display and drawable are the arguments of the application's swap call, so they are valid until
+            // that call returns.
             unsafe { query(self.display, self.drawable, what, &raw mut side) };
             side
         };
@@ -183,7 +184,8 @@ impl Window for SwapTarget {
         let window = SURFACES.get(&(self.display.addr(), self.drawable));
         let window = window.or_else(|| u32::try_from(self.drawable).ok())?;
         Some(XWindow {
-            // SAFETY: the display is the caller's.
+            // SAFETY: the display is the argument of the application's swap call, so it is open until that call
+            // returns.
             display: unsafe { x_display::of_xlib(self.display) }?,
             id: window,
         })
@@ -196,7 +198,7 @@ impl Window for SwapTarget {
 
     fn function(&self, name: &CStr) -> *const c_void {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
-        // SAFETY: the function has this type.
+        // SAFETY: `Find` is the type of `glXGetProcAddressARB`.
         let find: Option<Find> = unsafe { GET_PROC_ADDRESS_ARB.function() };
         let found = match find {
             // SAFETY: `name` is a zero-terminated string.
@@ -218,7 +220,7 @@ fn current() -> Option<Current> {
     static CONTEXT: NextFunction = NextFunction::new(c"glXGetCurrentContext");
     static DISPLAY: NextFunction = NextFunction::new(c"glXGetCurrentDisplay");
     static DRAWABLE: NextFunction = NextFunction::new(c"glXGetCurrentDrawable");
-    // SAFETY: the functions have these types, and may be called at any time.
+    // SAFETY: `Get` describes the types of these functions in GLX 1.3, which allows calls at any time.
     let (context, display, drawable) = unsafe {
         (
             CONTEXT.function::<Get<Context>>()?(),
@@ -259,7 +261,7 @@ fn display_opened(display: Display) {
     if display.is_null() {
         return;
     }
-    // SAFETY: it was opened just now.
+    // SAFETY: `XOpenDisplay` has just returned this display, and the application does not know it yet.
     if let Some(name) = unsafe { x_display::of_xlib(display) } {
         DISPLAYS.insert(display.addr(), name);
     }

@@ -33,7 +33,7 @@ impl Hooked {
     }
 }
 
-// SAFETY: the pointers are addresses of functions, which all threads may use.
+// SAFETY: the pointers are addresses of functions, which any thread may call.
 unsafe impl Sync for Hooked {}
 
 /// The result of `glXGetProcAddress` and `eglGetProcAddress` that replaces `found`.
@@ -44,7 +44,7 @@ pub(crate) unsafe fn replace_address(found: *mut c_void, name: *const c_char) ->
     if found.is_null() || name.is_null() {
         return found;
     }
-    // SAFETY: `name` is a string, because it is not null.
+    // SAFETY: the caller passes null or a zero-terminated string, and null was excluded above.
     let name = unsafe { CStr::from_ptr(name) };
     let replacement = guarded(|| {
         let hooked = Hooked::find(name)?;
@@ -89,7 +89,7 @@ macro_rules! hooks {
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($parameter: $type),*) -> $result {
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
-                // SAFETY: the function has this type.
+                // SAFETY: `Function` is the type of the hook, which has the signature of the function behind it.
                 let real = unsafe { $constant.function::<Function>() };
                 let Some($real) = real else { return $otherwise };
                 $does

@@ -69,13 +69,14 @@ impl Device {
         let below = &instance.functions;
         let device_proc = next.device_proc;
         let load = |name: &std::ffi::CStr| {
-            // SAFETY: the device is valid and the function is the next layer's.
+            // SAFETY: the caller guarantees that the device is valid, and that `next` contains the next layer's
+            // functions.
             let raw = unsafe { device_proc(handle, name.as_ptr()) };
             raw.map_or(std::ptr::null(), |f| f as *const std::ffi::c_void)
         };
         let presents = !load(c"vkQueuePresentKHR").is_null();
-        // SAFETY: `load` returns each name's function or null, which ash replaces by a stub; the queries
-        // are on the valid physical device.
+        // SAFETY: for each name, `load` returns the function or null, and ash replaces null by a stub. The caller
+        // guarantees that the physical device is valid.
         let (functions, families, memory) = unsafe {
             (
                 ash::Device::load_with(load, handle),
@@ -104,7 +105,7 @@ impl Device {
             ring: OnceLock::new(),
             memory,
             init_commands: next.init_commands,
-            // SAFETY: a structure with this type field has this type.
+            // SAFETY: `chained` found the structure by its type field.
             group: group.is_some_and(|group| unsafe {
                 (*group.cast::<vk::DeviceGroupDeviceCreateInfo<'_>>()).physical_device_count > 1
             }),
@@ -113,7 +114,7 @@ impl Device {
 
     /// A function of the next layer.
     pub(super) fn raw(&self, name: &std::ffi::CStr) -> vk::PFN_vkVoidFunction {
-        // SAFETY: the device exists while it is in the registry.
+        // SAFETY: the device is removed from the registry before it is destroyed, so it still exists.
         unsafe { (self.device_proc)(self.handle, name.as_ptr()) }
     }
 
@@ -143,7 +144,7 @@ impl Device {
         }
         let mut can = vk::SurfaceCapabilitiesKHR::default();
         let query = self.instance.surfaces.capabilities;
-        // SAFETY: the physical device is valid, and so is the application's surface.
+        // SAFETY: the application created the device from this physical device, and passes a valid surface in `info`.
         let result = query.map(|query| unsafe { query(self.physical, info.surface, &mut can) });
         let extra = vk::ImageUsageFlags::TRANSFER_SRC;
         if result == Some(vk::Result::SUCCESS) && can.supported_usage_flags.contains(extra) {
@@ -168,7 +169,7 @@ impl Device {
                 "the surface does not support copies of its images".to_owned()
             ));
         }
-        // SAFETY: the swapchain is valid.
+        // SAFETY: the caller guarantees that the swapchain was created on this device.
         let images = unsafe { self.images(swapchain) }.unwrap_or_default();
         let copied = pixels.as_ref().map(|_| self.semaphores(images.len()));
         let made = Swapchain {
@@ -188,7 +189,8 @@ impl Device {
     unsafe fn images(&self, swapchain: vk::SwapchainKHR) -> Option<Vec<vk::Image>> {
         let query = self.swapchain.as_ref()?.get_swapchain_images_khr;
         let mut count = 0;
-        // SAFETY: called as Vulkan specifies: first for the number of images, then for the images.
+        // SAFETY: the caller guarantees that the swapchain is valid. The first call returns the number of images, and
+        // the second call writes at most that number into `images`.
         unsafe {
             let result = query(self.handle, swapchain, &mut count, std::ptr::null_mut());
             (result == vk::Result::SUCCESS).then_some(())?;
@@ -205,7 +207,7 @@ impl Device {
         let mut taken = free.split_off(kept);
         while taken.len() < count {
             let info = vk::SemaphoreCreateInfo::default();
-            // SAFETY: the device is valid.
+            // SAFETY: the device is removed from the registry before it is destroyed, so it still exists.
             match unsafe { self.functions.create_semaphore(&info, None) } {
                 Ok(semaphore) => taken.push(semaphore),
                 Err(_) => break,
@@ -259,14 +261,15 @@ impl Device {
     /// The application must be about to destroy the device, which must be idle and no longer used.
     pub(super) unsafe fn close(&self) {
         if let Some(Some(ring)) = self.ring.get() {
-            // SAFETY: guaranteed by the caller.
+            // SAFETY: the caller guarantees that the device is idle and no longer used.
             unsafe { ring.close() };
         }
         let swapchains = std::mem::take(&mut *lock(&self.swapchains));
         let used = swapchains.values().flat_map(|left| left.copied.iter());
         let free = std::mem::take(&mut *lock(&self.semaphores));
         for semaphore in used.chain(&free) {
-            // SAFETY: created by this layer on this device, which is idle.
+            // SAFETY: this layer created the semaphore on this device, and the caller guarantees that the device is
+            // idle.
             unsafe { self.functions.destroy_semaphore(*semaphore, None) };
         }
     }
@@ -309,7 +312,7 @@ pub(super) unsafe fn chained(
 ) -> Option<*const std::ffi::c_void> {
     while !chain.is_null() {
         let entry = chain.cast::<vk::BaseInStructure<'_>>();
-        // SAFETY: every structure of a chain starts with its type and the next pointer.
+        // SAFETY: every structure of a Vulkan chain starts with its type and a pointer to the next structure.
         unsafe {
             if (*entry).s_type == kind {
                 return Some(chain);

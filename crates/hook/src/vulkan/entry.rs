@@ -40,7 +40,7 @@ pub(super) unsafe extern "system" fn instance_proc(
     instance: vk::Instance,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    // SAFETY: the caller passes a valid string.
+    // SAFETY: the caller passes a zero-terminated string, as Vulkan requires.
     let name = unsafe { CStr::from_ptr(name) };
     let global = [c"vkCreateInstance", c"vkGetInstanceProcAddr"].contains(&name);
     if global {
@@ -60,7 +60,7 @@ pub(super) unsafe extern "system" fn device_proc(
     device: vk::Device,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    // SAFETY: the caller passes a valid string and a valid handle.
+    // SAFETY: the caller passes a zero-terminated string and a valid handle, as Vulkan requires.
     let (name, known) = unsafe { (CStr::from_ptr(name), DEVICES.find(key(device))?) };
     let below = known.raw(name)?;
     intercepted_by_device(name).or(Some(below))
@@ -70,7 +70,8 @@ pub(super) unsafe extern "system" fn device_proc(
 macro_rules! function {
     ($function:ident as $kind:ident) => {{
         let typed: vk::$kind = $function;
-        // SAFETY: all function pointers have the same size. The caller restores the type that belongs to the name.
+        // SAFETY: all function pointers have the same size. The application casts the pointer back to the type that
+        // belongs to the name, before it calls the function.
         Some(unsafe { std::mem::transmute::<vk::$kind, unsafe extern "system" fn()>(typed) })
     }};
 }
@@ -105,15 +106,15 @@ fn intercepted_by_device(name: &CStr) -> vk::PFN_vkVoidFunction {
     }
 }
 
-// Each `SAFETY` below has the same reason: the application's handles and pointers are forwarded unchanged
-// to the next layer's function of the same name.
+// `SAFETY: see above` refers to this reason: the application's handles and pointers are forwarded unchanged to the next
+// layer's function of the same name.
 
 unsafe extern "system" fn create_instance(
     info: *const vk::InstanceCreateInfo<'_>,
     allocator: Allocator<'_>,
     instance: *mut vk::Instance,
 ) -> Result {
-    // SAFETY: see above; the loader's structures in the chain of `info` are for this layer.
+    // SAFETY: see above. The loader adds the structures in the chain of `info` for this layer, which may modify them.
     unsafe {
         let Some(next) = loader::next_instance(info) else {
             return LOST;
@@ -152,7 +153,7 @@ unsafe extern "system" fn create_device(
     allocator: Allocator<'_>,
     device: *mut vk::Device,
 ) -> Result {
-    // SAFETY: see above; the loader's structures in the chain of `info` are for this layer.
+    // SAFETY: see above. The loader adds the structures in the chain of `info` for this layer, which may modify them.
     unsafe {
         let Some(instance) = INSTANCES.find(key(physical)) else {
             return LOST;
@@ -305,7 +306,8 @@ unsafe extern "system" fn create_swapchain(
     allocator: Allocator<'_>,
     swapchain: *mut vk::SwapchainKHR,
 ) -> Result {
-    // SAFETY: see above; the copy of `info` only adds an image usage that the surface supports.
+    // SAFETY: see above, except that the next layer gets a copy of `info`. The copy only adds an image usage that the
+    // surface supports.
     unsafe {
         let Some(known) = DEVICES.find(key(device)) else {
             return LOST;
@@ -354,8 +356,8 @@ unsafe extern "system" fn queue_present(
     queue: vk::Queue,
     info: *const vk::PresentInfoKHR<'_>,
 ) -> Result {
-    // SAFETY: see above; in the copy of `info`, at most the wait semaphores are replaced, by the semaphore that
-    // `read_back` returned.
+    // SAFETY: see above, except that the next layer may get a copy of `info`. In the copy, the semaphore that
+    // `read_back` returned replaces the wait semaphores.
     unsafe {
         let Some(known) = DEVICES.find(key(queue)) else {
             return LOST;

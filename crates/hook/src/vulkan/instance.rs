@@ -50,10 +50,10 @@ impl Instance {
         handle: vk::Instance,
         next: vk::PFN_vkGetInstanceProcAddr,
     ) -> Instance {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that `next` is the function of the layer that creates `handle`.
         let raw = |name: &CStr| unsafe { next(handle, name.as_ptr()) };
         let load = |name: &CStr| raw(name).map_or(std::ptr::null(), |f| f as *const c_void);
-        // SAFETY: each name is loaded with its own type.
+        // SAFETY: the type of each field is the type of the function that is loaded for it.
         unsafe {
             Instance {
                 next,
@@ -72,7 +72,8 @@ impl Instance {
 
     /// A function of the next layer.
     pub(super) fn raw(&self, name: &CStr) -> vk::PFN_vkVoidFunction {
-        // SAFETY: the instance exists while it is in the registry, and the function is the loader's.
+        // SAFETY: the instance is removed from the registry before it is destroyed, so it still exists. `next` belongs
+        // to the layer below or to the loader, and accepts this instance.
         unsafe { (self.next)(self.functions.handle(), name.as_ptr()) }
     }
 
@@ -100,6 +101,6 @@ impl Instance {
 /// `F` must be the actual type of `raw`.
 pub(super) unsafe fn typed<F: Copy>(raw: vk::PFN_vkVoidFunction) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<unsafe extern "system" fn()>()) };
-    // SAFETY: by the caller's contract. Both are function pointers, which have the same size.
+    // SAFETY: the caller guarantees that `F` is the function's type. All function pointers have the same size.
     raw.map(|raw| unsafe { std::mem::transmute_copy(&raw) })
 }

@@ -21,7 +21,8 @@ unsafe extern "system" fn copy_dispatch(
     device: vk::Device,
     commands: vk::CommandBuffer,
 ) -> vk::Result {
-    // SAFETY: both are valid dispatchable handles; the loader owns the first word of each object.
+    // SAFETY: `init_commands` is called with a valid device and command buffer. Both are dispatchable, so their first
+    // words point to dispatch tables.
     unsafe { *object(commands) = key(device) };
     vk::Result::SUCCESS
 }
@@ -74,7 +75,7 @@ struct DeviceLink {
 pub(super) unsafe fn next_instance(
     info: *const vk::InstanceCreateInfo<'_>,
 ) -> Option<vk::PFN_vkGetInstanceProcAddr> {
-    // SAFETY: the caller's `info`, a chain that layers are meant to modify.
+    // SAFETY: the caller passes the loader's `info`, whose chain each layer must advance.
     unsafe {
         let kind = vk::StructureType::LOADER_INSTANCE_CREATE_INFO;
         let entry = find((*info).p_next, kind, LINK_INFO)?;
@@ -96,8 +97,8 @@ pub(super) struct NextDevice {
 /// # Safety
 /// `info` must be the loader's argument of `vkCreateDevice`.
 pub(super) unsafe fn next_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<NextDevice> {
-    // SAFETY: the caller's `info`, a chain that layers are meant to modify; the value of a data callback is a function
-    // or null, and both are valid for an `Option` of a function.
+    // SAFETY: the caller passes the loader's `info`, whose chain each layer must advance. The value of a data callback
+    // is a function or null, and both are valid for an `Option` of a function.
     unsafe {
         let kind = vk::StructureType::LOADER_DEVICE_CREATE_INFO;
         let entry = find((*info).p_next, kind, LINK_INFO)?;
@@ -124,8 +125,8 @@ unsafe fn find(
 ) -> Option<*mut CreateInfo> {
     while !chain.is_null() {
         let entry = chain.cast::<CreateInfo>().cast_mut();
-        // SAFETY: every structure of a chain starts with its type and the next pointer. Structures of this type
-        // continue with a function.
+        // SAFETY: every structure of a Vulkan chain starts with its type and a pointer to the next structure. In the
+        // loader's structures, the field `function` follows; it is read only if the type matches.
         unsafe {
             if (*entry).kind == kind && (*entry).function == function {
                 return Some(entry);
@@ -141,7 +142,8 @@ unsafe fn find(
 /// # Safety
 /// `handle` must be a valid dispatchable handle.
 pub(super) unsafe fn key(handle: impl vk::Handle) -> usize {
-    // SAFETY: the first word of each dispatchable object is the loader's dispatch table.
+    // SAFETY: the caller passes a valid dispatchable handle, so its object starts with a pointer to the loader's
+    // dispatch table.
     unsafe { *object(handle) }
 }
 

@@ -39,7 +39,7 @@ use ash::vk;
 pub(crate) unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
     negotiate: *mut loader::Negotiate,
 ) -> vk::Result {
-    // SAFETY: the loader passes a valid structure, which this function fills in.
+    // SAFETY: the loader passes null or a valid structure, which no other code uses during this call.
     let Some(negotiate) = (unsafe { negotiate.as_mut() }) else {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     };

@@ -26,7 +26,7 @@ pub(super) unsafe fn read_back(
     info: &vk::PresentInfoKHR<'_>,
 ) -> Option<vk::Semaphore> {
     let stream = stream()?;
-    // SAFETY: the application passes arrays with these numbers of elements.
+    // SAFETY: the application's arrays have the numbers of elements that `info` states, as Vulkan requires.
     let (swapchains, images, waits) = unsafe {
         (
             array(info.p_swapchains, info.swapchain_count),
@@ -161,6 +161,6 @@ unsafe fn array<'a, T>(first: *const T, count: u32) -> &'a [T] {
     if first.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller guarantees that `first` points to `count` elements.
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }

@@ -38,7 +38,7 @@ struct VtStat {
 }
 
 fn set(tty: impl AsFd, request: c_ulong, value: c_int) -> Result<()> {
-    // SAFETY: the requests that are passed here take a number, no pointer; the descriptor is borrowed.
+    // SAFETY: all callers pass requests whose argument is a number. The descriptor is borrowed, so it stays open.
     let answer = unsafe {
         libc::ioctl(
             tty.as_fd().as_raw_fd(),

@@ -70,7 +70,7 @@ pub(super) fn stamp_by_monotonic_clock(file: &File) -> bool {
     let clock: c_int = libc::CLOCK_MONOTONIC;
     // EVIOCSCLOCKID
     let request = request(WRITE, 0xa0, size_of::<c_int>());
-    // SAFETY: the request reads an int, which outlives the call.
+    // SAFETY: the request reads an int, and `clock` is an int that outlives the call.
     unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const clock) == 0 }
 }
 

@@ -46,14 +46,14 @@ impl Map {
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialised bytes until drop: a dma-buf has a fixed size. The owner of the
-        // picture prevents the device from writing to it while the picture exists.
+        // SAFETY: `start` points to `len` initialised bytes until this value is dropped, because a dma-buf has a fixed
+        // size. The owner of the picture prevents the device from writing to it while the picture exists.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     fn sync(&self, flags: u64) -> io::Result<()> {
         loop {
-            // SAFETY: the kernel reads a number of this size, and only from a dma-buf; other files refuse the request.
+            // SAFETY: for a dma-buf, the kernel reads a number of this size. Other files refuse the request.
             match unsafe { ioctl(&self.fd, Setter::<SYNC, u64>::new(flags)) } {
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 other => return Ok(other?),

@@ -275,7 +275,7 @@ impl Functions {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { self.set_with(context, name, value, AV_OPT_SEARCH_CHILDREN) }
     }
 
@@ -287,7 +287,8 @@ impl Functions {
     pub(crate) unsafe fn provides_dma_bufs(&self, codec: *const AvCodec) -> bool {
         // SAFETY: the name is NUL-terminated.
         let wanted = unsafe { (self.pixel_format)(c"drm_prime".as_ptr()) };
-        // SAFETY: the codec is valid. The list ends with null, and its entries are constants of the library.
+        // SAFETY: the caller passes a codec of this library. Its list ends with null, and the entries are constants of
+        // the library.
         let configs = (0..).map_while(|n| unsafe { (self.hardware_config)(codec, n).as_ref() });
         wanted >= 0 && configs.into_iter().any(|config| config.format == wanted)
     }
@@ -306,7 +307,7 @@ impl Functions {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { self.set_with(context, name, value, 0) }
     }
 
@@ -344,13 +345,14 @@ impl Functions {
         // The smallest supported context (FFmpeg 8) has more words than this.
         const WORDS: usize = 64;
         let words = context.cast::<usize>();
-        // SAFETY: the context has this many words, which may be read whatever their values.
+        // SAFETY: the context has at least `WORDS` words, and any word may be read as an integer.
         let word = |i: usize| unsafe { words.add(i).read() };
         let found = (8..WORDS).find(|i| word(*i) == self.default_format);
         let Some(place) = found.map(|i| i - 1).filter(|i| word(*i) == 0) else {
             return false;
         };
-        // SAFETY: this is the right field: it is null, and its neighbour matches.
+        // SAFETY: the word is the callback's field: it is null, and the next word is the default `get_format`, which
+        // follows the callback in all supported versions.
         unsafe { words.add(place).cast::<RowsAreFinal>().write(call) };
         true
     }
@@ -369,7 +371,7 @@ impl Functions {
 /// all users share its log level.
 fn is_loaded(library: &str) -> bool {
     use libloading::os::unix::{Library, RTLD_LAZY};
-    // SAFETY: nothing is loaded by this, so no code of the library runs.
+    // SAFETY: with `RTLD_NOLOAD`, no library is loaded, so no code of the library runs.
     unsafe { Library::open(Some(library), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
 }
 

@@ -44,16 +44,16 @@ impl SharedMemory {
     /// The bytes. While they are borrowed, no image request may be pending, because the server writes
     /// to them during such a request.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialised bytes until drop, and the seals prevent
-        // shrinking the file. The server writes only during an image request, and its requestor has
-        // exclusive access until the reply arrives.
+        // SAFETY: `start` points to `len` initialised bytes until this value is dropped, and seals prevent the X server
+        // from shrinking the file. The server writes only during an image request, and its requestor has exclusive
+        // access until the reply arrives.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     /// The bytes for writing. The server must not read or write them while they are borrowed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`: the server writes only during an image request, and the requestor awaits the reply. At
-        // other times, the server only reads. `&mut self` makes this the only reference in this process.
+        // SAFETY: as in `bytes`, the server writes only during an image request, until whose reply the requestor waits.
+        // At other times, the server only reads. `&mut self` makes this the only reference in this process.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

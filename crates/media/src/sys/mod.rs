@@ -21,7 +21,7 @@ pub unsafe fn open(
 ) -> Result<libloading::Library, String> {
     let mut reason = "no file name given".to_owned();
     for file in files {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         match unsafe { libloading::Library::new(file.as_ref()) } {
             Ok(library) => return Ok(library),
             Err(error) => reason = words(&error),

@@ -166,8 +166,8 @@ struct Instance {
     handle: NonNull<c_void>,
 }
 
-// SAFETY: the library keeps all of its state behind the handle, and may be called from any thread,
-// one call at a time: only `&mut self` methods call it.
+// SAFETY: the library keeps its whole state behind the handle. Any thread may call it, but only one call at a time, and
+// only methods with `&mut self` call it.
 unsafe impl Send for Instance {}
 
 impl Instance {
@@ -226,7 +226,7 @@ impl Compressor {
         let (data, stride) = (band.planes[0].data, band.planes[0].stride);
         let (columns, lines, pitch) = (number(width)?, number(rows)?, number(stride)?);
         let functions = &*self.0.library.0;
-        // SAFETY: takes only numbers.
+        // SAFETY: the function takes only numbers.
         let room = unsafe { (functions.buffer_size)(columns, lines, sampling as c_int) };
         let room = usize::try_from(room)
             .ok()

@@ -10,7 +10,7 @@ pub(crate) struct Event(OwnedFd);
 
 impl Event {
     pub(crate) fn new() -> io::Result<Event> {
-        // SAFETY: no pointers; the result is checked before use.
+        // SAFETY: the call takes no pointers, and its result is checked before use.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -22,14 +22,14 @@ impl Event {
     /// Raises the flag. This fails only if the counter would overflow. The flag is then already raised.
     pub(crate) fn raise(&self) {
         let one = 1u64.to_ne_bytes();
-        // SAFETY: `one` is readable for its 8 bytes and the descriptor is open.
+        // SAFETY: `one` has 8 bytes, and `self` keeps the descriptor open.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
     /// Lowers the flag. Returns whether it was raised.
     fn lower(&self) -> bool {
         let mut count = [0u8; 8];
-        // SAFETY: `count` is writable for its 8 bytes and the descriptor is open.
+        // SAFETY: `count` has 8 bytes, and `self` keeps the descriptor open.
         let n = unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
         n == 8
     }

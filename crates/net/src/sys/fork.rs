@@ -56,7 +56,7 @@ impl Drop for CloseOnFork {
 
 /// Runs in the child after `fork`, where only async-signal-safe calls are allowed.
 unsafe extern "C" fn in_child() {
-    // SAFETY: a constant string.
+    // SAFETY: the path is a constant NUL-terminated string.
     let nothing = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     for slot in &KEPT {
         let fd = slot.load(Ordering::Relaxed);
@@ -71,7 +71,7 @@ unsafe extern "C" fn in_child() {
         }
     }
     if nothing >= 0 {
-        // SAFETY: opened above.
+        // SAFETY: `nothing` was opened above, and is not used afterwards.
         unsafe { libc::close(nothing) };
     }
 }
@@ -129,7 +129,7 @@ mod tests {
             }
             std::thread::yield_now();
         };
-        // SAFETY: the process is our child.
+        // SAFETY: `child` is a child of this process, and was not waited for yet.
         unsafe {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);

@@ -102,7 +102,7 @@ enum InterfaceAddress {
 
 fn each(mut see: impl FnMut(&CStr, InterfaceAddress)) -> io::Result<()> {
     let mut first = std::ptr::null_mut();
-    // SAFETY: `first` is writable; the list it gets is freed below.
+    // SAFETY: `first` is a local variable, to which the call writes a list. The list is freed below.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -19,7 +19,7 @@ const PACKET_IGNORE_OUTGOING: i32 = 23;
 /// (index 0).
 pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
     // Protocol 0: no frames arrive before the filter is attached.
-    // SAFETY: no pointers; the result is checked before use.
+    // SAFETY: the call takes no pointers, and its result is checked before use.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -30,7 +30,7 @@ pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
     // On old kernels the filter drops outgoing frames by their packet type.
     let _ = set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
     let name = name_of(interface, Mac::default());
-    // SAFETY: `name` is a sockaddr_ll of the length given.
+    // SAFETY: `name` is a sockaddr_ll, and has the given length.
     let rc = unsafe { libc::bind(fd, (&raw const name).cast(), LEN_OF_NAME) };
     if rc != 0 {
         return Err(io::Error::last_os_error());
@@ -71,7 +71,7 @@ fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
         // The kernel only reads the filter.
         filter: filter.as_ptr().cast_mut(),
     };
-    // SAFETY: `program` points to `filter` and has its length.
+    // SAFETY: `program` contains the address and the length of `filter`, which outlives the call.
     let rc = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

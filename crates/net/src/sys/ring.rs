@@ -138,7 +138,7 @@ impl Rings {
     /// Makes the kernel send the frames in the ring, without waiting.
     fn flush(&self, to: Station) -> io::Result<()> {
         let name = name_of(to.interface, to.mac);
-        // SAFETY: no buffer, and a name of the length given.
+        // SAFETY: the call has no buffer, and `name` has the given length.
         let rc = unsafe {
             libc::sendto(
                 self.socket.as_raw_fd(),
@@ -181,7 +181,7 @@ impl Rings {
             if slot.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 break;
             }
-            // SAFETY: this process owns the slot until the store below.
+            // SAFETY: the kernel has passed the slot to this process, which owns it until the store below.
             let (name, stamp, payload) = unsafe { (slot.name(), slot.stamp(), slot.payload()) };
             let (interface, mac) = sender(&name);
             visit(interface, mac, stamp, payload);
@@ -211,7 +211,7 @@ impl Rings {
 
 impl Drop for Rings {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and no borrow is left.
+        // SAFETY: the memory was mapped with this length, and no borrow of it is left.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), MAPPED) };
     }
 }
@@ -242,7 +242,7 @@ impl<'a> Slot<'a> {
     /// This process must own the slot, which must be in the transmit ring.
     unsafe fn fill(&self, prefix: &[u8; PREFIX], datagram: &[u8]) {
         let len = datagram.len().min(SLOT - DATA_OFFSET - PREFIX);
-        // SAFETY: all of it is in the slot, after its header, and this process has exclusive access.
+        // SAFETY: prefix and datagram fit into the slot behind its header, and the caller guarantees exclusive access.
         unsafe {
             let to = self.start.add(DATA_OFFSET);
             to.copy_from_nonoverlapping(NonNull::from(prefix).cast(), PREFIX);
@@ -260,7 +260,7 @@ impl<'a> Slot<'a> {
     /// # Safety
     /// This process must own the slot, which must be in the receive ring.
     unsafe fn name(&self) -> sockaddr_ll {
-        // SAFETY: the kernel has written it there, aligned.
+        // SAFETY: the caller guarantees that the kernel has filled the slot, and the kernel aligns the address.
         unsafe { self.start.add(DATA_OFFSET).cast().read() }
     }
 
@@ -269,7 +269,8 @@ impl<'a> Slot<'a> {
     /// # Safety
     /// This process must own the slot, which must be in the receive ring.
     unsafe fn stamp(&self) -> WallTime {
-        // SAFETY: the kernel has written the header, aligned.
+        // SAFETY: the caller guarantees that the kernel has filled the slot, which starts with the header and is
+        // aligned for it.
         let header = unsafe { self.start.cast::<tpacket2_hdr>().read() };
         WallTime::new(header.tp_sec.into(), header.tp_nsec.into())
     }
@@ -279,7 +280,8 @@ impl<'a> Slot<'a> {
     /// # Safety
     /// This process must own the slot, which must be in the receive ring, during the lifetime of the result.
     unsafe fn payload(&self) -> &'a [u8] {
-        // SAFETY: the kernel has written the header, aligned; the slice ends with the slot.
+        // SAFETY: the caller guarantees that the kernel has filled the slot, which starts with the header and is
+        // aligned for it. The slice does not extend beyond the slot.
         unsafe {
             let header = self.start.cast::<tpacket2_hdr>().read();
             let start = usize::from(header.tp_net).min(SLOT);

@@ -48,7 +48,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     } else {
         libc::AF_INET6
     };
-    // SAFETY: no pointers; the result is checked before use.
+    // SAFETY: the call takes no pointers, and its result is checked before use.
     let fd = unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -90,7 +90,7 @@ pub(crate) fn set(socket: impl AsFd, level: i32, option: i32, value: i32) -> io:
 pub(crate) fn read(socket: impl AsFd, level: i32, option: i32) -> io::Result<i32> {
     let mut value = 0i32;
     let mut len = LEN_OF_INT;
-    // SAFETY: `value` is writable for `len` bytes, and the kernel writes at most that.
+    // SAFETY: `value` has `len` bytes, and the kernel writes at most `len` bytes.
     let rc = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

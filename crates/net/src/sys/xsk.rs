@@ -42,8 +42,8 @@ struct State {
     umem: Umem,
 }
 
-// SAFETY: its pointers refer to memory that is mapped for this value alone and moves with it; no field
-// is bound to a thread.
+// SAFETY: the pointers refer to memory that is mapped only for this value, so they stay valid when another thread gets
+// the value. No field is bound to a thread.
 unsafe impl Send for State {}
 
 struct Attached {
@@ -106,7 +106,7 @@ impl Xsk {
         let mut frames = frames.peekable();
         while frames.peek().is_some() {
             for (header, prefix, datagram) in frames.by_ref().take(MAX_FRAMES) {
-                // SAFETY: the packet goes to the kernel or back to `umem` before this returns.
+                // SAFETY: before this method returns, the packet goes to the kernel or back to `umem`.
                 let Some(mut packet) = (unsafe { umem.alloc() }) else {
                     break;
                 };
@@ -171,7 +171,7 @@ impl Xsk {
 /// are left.
 fn kick(socket: &XdpSocket, queued: usize) -> io::Result<()> {
     for _ in 0..=queued.div_ceil(32) {
-        // SAFETY: no buffer and no address; the descriptor is open.
+        // SAFETY: the call has no buffer and no address, and `socket` keeps the descriptor open.
         let rc = unsafe {
             libc::sendto(
                 socket.as_raw_fd(),
@@ -316,7 +316,8 @@ fn descriptor(command: i32, attributes: &[u32]) -> io::Result<OwnedFd> {
 /// Calls bpf(2). `attributes` is the start of the command's `union bpf_attr`; its pointers refer to memory that outlives the
 /// call.
 fn bpf(command: i32, attributes: &[u32]) -> io::Result<i32> {
-    // SAFETY: the kernel reads the given number of bytes, and the memory that they point to.
+    // SAFETY: the kernel reads `attributes`, whose length is given. The callers keep the memory to which the attributes
+    // point alive during the call.
     let rc = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -14,8 +14,8 @@ use crate::logic::events::Event;
 /// `buffer` must be writable. `T` must be an event structure, and not larger than the buffer.
 unsafe fn put<T>(buffer: *mut xr::EventDataBuffer, event: T) {
     const { assert!(size_of::<T>() <= size_of::<xr::EventDataBuffer>()) };
-    // SAFETY: the event fits into the buffer. Its alignment is not stricter, because all event structures start with
-    // the same two fields.
+    // SAFETY: the caller passes an event structure of OpenXR, which fits into the buffer. Its alignment is not stricter
+    // than the buffer's, because all event structures start with the same two fields.
     unsafe { buffer.cast::<T>().write(event) };
 }
 
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "system" fn poll(
         }
         let next = std::ptr::null();
         let event = lock(&instance.events).pop();
-        // SAFETY: each is an event structure of OpenXR.
+        // SAFETY: each value passed to `put` is an event structure of OpenXR.
         unsafe {
             match event {
                 None => return Ok(xr::Result::EVENT_UNAVAILABLE),

@@ -1,6 +1,6 @@
 //! The API functions, with one file per chapter of the specification. Each function validates its parameters, calls
-//! `logic`, and writes the results. In these files, `SAFETY: the application passes valid pointers` means that each
-//! pointer is null or valid, as the specification requires. Null pointers are checked.
+//! `logic`, and writes the results. In these files, `SAFETY: the application passes valid pointers` means: the
+//! specification requires that each pointer is null or valid, and the code checks for null.
 
 pub(crate) mod action;
 pub(crate) mod automation;

@@ -80,8 +80,8 @@ pub(crate) unsafe extern "system" fn images(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         let swapchain_images = &swapchain.images;
         let all: Vec<usize> = (0..swapchain_images.count()).collect();
-        // The element size depends on the graphics API, so `put` gets the index and the start of the array. SAFETY: the
-        // application passes valid pointers.
+        // The element size depends on the graphics API, so `put` gets the index and the start of the array.
+        // SAFETY: the application passes valid pointers.
         unsafe {
             ffi::list(&all, capacity, count, out.cast::<u8>(), |index, _| {
                 swapchain_images.put(*index, out)

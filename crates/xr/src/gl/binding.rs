@@ -54,7 +54,7 @@ impl Binding {
         let library = loaded(&GLX);
         let library = library
             .ok_or_else(|| with_message(invalid, c"no GLX library is loaded in this process"))?;
-        // SAFETY: the function has this type.
+        // SAFETY: `GlxGetProcAddress` is the type of glXGetProcAddressARB.
         let find = unsafe { library.get::<GlxGetProcAddress>(b"glXGetProcAddressARB\0") };
         let find = *find.map_err(|_| invalid)?;
         Ok(Binding {
@@ -100,7 +100,7 @@ impl Binding {
 
     /// Address of a function of OpenGL, GLX or EGL; null if there is none.
     pub(super) fn function(&self, name: &CStr) -> *const c_void {
-        // SAFETY: `name` is a valid string; the result is not called here.
+        // SAFETY: `name` is NUL-terminated, and the result is not called here.
         unsafe {
             let found = match self.find {
                 Find::Glx(find) => find(name.as_ptr()),

@@ -60,7 +60,7 @@ impl Graphics {
     /// or on none.
     pub(crate) unsafe fn new(binding: Binding) -> Outcome<Graphics> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
-        // SAFETY: guaranteed by the caller; the driver returns its functions for these names.
+        // SAFETY: the caller upholds this function's contract, and `binding` returns the driver's functions.
         unsafe {
             let mut find = |name: &std::ffi::CStr| binding.function(name);
             let aside = PrivateContext::new(&mut find, binding.sharing, binding.native);
@@ -136,7 +136,8 @@ impl Graphics {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(why);
         }
-        // The storage must exist before the application renders to it. SAFETY: as above.
+        // The storage must exist before the application renders to it.
+        // SAFETY: as above.
         unsafe { gl.finish() };
         Ok(SwapchainImages::new(*info, textures))
     }
@@ -191,7 +192,7 @@ impl Graphics {
             return Err("cannot make the shared OpenGL context current".to_owned());
         };
         let size = scene.total_size();
-        // SAFETY: the private context is current, and the images are alive.
+        // SAFETY: the private context is current, and `scene` keeps the images alive.
         unsafe {
             if let Some(old) = composer.take_if(|composer| composer.size != size) {
                 old.destroy(gl);

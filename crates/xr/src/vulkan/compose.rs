@@ -276,7 +276,7 @@ impl Composer {
         let shown: Vec<(usize, &Eye, &Surface<Image>)> = (scene.eyes.iter().enumerate())
             .flat_map(|(at, eye)| eye.surfaces.iter().map(move |s| (at, &eye.eye, s)))
             .collect();
-        // SAFETY: guaranteed by the caller; all bound resources live until the frame is finished.
+        // SAFETY: guaranteed by the caller; all bound resources live until the device has finished the frame.
         unsafe {
             let mut ready: Vec<(vk::Image, u32)> = Vec::new();
             let mut views = Vec::new();

@@ -17,7 +17,7 @@ const LIBRARY: &str = "libvulkan.so.1";
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ForeignHandle(pub(crate) *const c_void);
 
-// SAFETY: the value is opaque here, and Vulkan handles may be used from any thread.
+// SAFETY: this code does not follow the pointer, and any thread may use Vulkan handles.
 unsafe impl Send for ForeignHandle {}
 
 /// Vulkan state of an OpenXR instance before a session exists.

@@ -106,7 +106,7 @@ impl Graphics {
     /// The supported swapchain formats of this device, in order of preference.
     pub(crate) fn formats(&self) -> Vec<i64> {
         let feature = |format: &vk::Format, wanted: vk::FormatFeatureFlags| {
-            // SAFETY: the instance lives as long as the session.
+            // SAFETY: the application must keep the instance until it has destroyed the session.
             let has = unsafe {
                 (self.device.instance)
                     .get_physical_device_format_properties(self.device.physical, *format)
@@ -134,7 +134,7 @@ impl Graphics {
         if !self.formats().contains(&info.format.as_raw().into()) {
             return Err(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED);
         }
-        // SAFETY: the instance lives as long as the session.
+        // SAFETY: the application must keep the instance until it has destroyed the session.
         let limits = unsafe {
             self.device
                 .instance
@@ -190,7 +190,7 @@ impl Graphics {
         if *closed || swapchain_images.was_initialised() {
             return Ok(());
         }
-        // SAFETY: the images are new, and `xrAcquireSwapchainImage` may use the queue.
+        // SAFETY: the images are new, and OpenXR allows xrAcquireSwapchainImage to use the queue.
         let done = unsafe { self.initialise_layout(swapchain_images) };
         done.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
     }
@@ -300,7 +300,7 @@ impl Graphics {
         let failed = |e: vk::Result| format!("cannot read the picture back: {e}");
         let (pixels, parts) = match scene.copies() {
             Some(copied) => copied,
-            // SAFETY: `xrEndFrame` may use the queue, and the images are released.
+            // SAFETY: OpenXR allows xrEndFrame to use the queue, and the application has released the images.
             None => unsafe { self.compose(scene).map_err(failed)? },
         };
         let copy = Copy {
@@ -349,7 +349,7 @@ impl Graphics {
         if std::mem::replace(&mut *closed, true) {
             return;
         }
-        // SAFETY: the device is alive, because the application must destroy the session before the device.
+        // SAFETY: the application must destroy the session before the device, so the device still exists.
         unsafe {
             if let Some(mut composer) = self.composer().take() {
                 composer.wait_idle(&self.device.functions);

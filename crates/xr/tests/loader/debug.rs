@@ -28,7 +28,7 @@ unsafe extern "system" fn on_message(
     mark: *mut c_void,
 ) -> xr::Bool32 {
     assert_eq!(mark.addr(), 7, "the user data is passed back");
-    // SAFETY: the data is from the runtime, and its strings and arrays are as specified.
+    // SAFETY: the runtime passes the data, with strings and arrays as specified.
     let message = unsafe {
         let data = &*data;
         let objects = array(data.objects, data.object_count);

@@ -182,7 +182,7 @@ fn objects_may_be_destroyed_in_any_order() {
         done!(app, LocateSpace(space, space, at, &mut location));
         assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
         // The instance is destroyed first, which also destroys its children.
-        // SAFETY: the names are those of functions of these types.
+        // SAFETY: each name belongs to a function of the stated type.
         let (end_space, end_session) = unsafe {
             let space: pfn::DestroySpace = app.function("xrDestroySpace\0");
             let session: pfn::DestroySession = app.function("xrDestroySession\0");

@@ -41,7 +41,7 @@ impl Context {
         find: unsafe extern "C" fn(*const std::ffi::c_char) -> *const AvCodec,
         name: &CStr,
     ) -> Result<Context, String> {
-        // SAFETY: the name is NUL-terminated, and `find` is a function of this library.
+        // SAFETY: the name is NUL-terminated, and the caller passes one of this library's search functions as `find`.
         let codec = unsafe { find(name.as_ptr()) };
         if codec.is_null() {
             let name = name.to_string_lossy();
@@ -49,7 +49,7 @@ impl Context {
                 "this libavcodec was built without {name}: apt install ffmpeg"
             ));
         }
-        // SAFETY: the library accepts its own codecs.
+        // SAFETY: `codec` is not null, and belongs to this library.
         let context = unsafe { (functions.alloc_context)(codec) };
         Ok(Context {
             functions: functions.clone(),
@@ -59,7 +59,7 @@ impl Context {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        // SAFETY: the context is ours.
+        // SAFETY: `self` owns the context.
         unsafe { self.functions.set(self.context.as_ptr(), name, value) }
     }
 
@@ -79,8 +79,8 @@ impl Context {
     fn set_format(&mut self, format: c_int) -> Result<(), String> {
         let functions = &self.functions;
         let context = self.context.as_ptr();
-        // SAFETY: the context is ours and is not open. The parameters are freed below, and are longer than the range
-        // that is accessed here. Each word of the range may be read as an integer.
+        // SAFETY: `self` owns the context, which is not open yet. The parameters are freed below. They are longer than
+        // the range of words that is searched here, and each of these words may be read as an integer.
         unsafe {
             let mut parameters = (functions.parameters_alloc)();
             if parameters.is_null() {
@@ -120,7 +120,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let mut context = self.context.as_ptr();
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe { (self.functions.free_context)(&raw mut context) };
     }
 }
@@ -132,7 +132,7 @@ struct Packet {
 
 impl Packet {
     fn new(functions: &Arc<Functions>) -> Result<Packet, String> {
-        // SAFETY: takes no argument.
+        // SAFETY: the function takes no arguments.
         let packet = unsafe { (functions.packet_alloc)() };
         Ok(Packet {
             functions: functions.clone(),
@@ -144,7 +144,7 @@ impl Packet {
 impl Drop for Packet {
     fn drop(&mut self) {
         let mut packet = self.packet.as_ptr();
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe { (self.functions.packet_free)(&raw mut packet) };
     }
 }
@@ -158,7 +158,7 @@ impl Frame {
     /// Allocates a frame of [`FRAME`] sample frames in the planar `format`.
     fn planar(functions: &Arc<Functions>, format: c_int) -> Result<Frame, String> {
         let frame = Frame::decoded(functions)?;
-        // SAFETY: the frame is ours, and nothing else uses its memory.
+        // SAFETY: `frame` owns the frame, and nothing else refers to it.
         let fields = unsafe { &mut *frame.frame.as_ptr() };
         let interleaved = usize::try_from(fields.linesize[0]).unwrap_or(0);
         if fields.data[0].is_null() || interleaved < PLANE * CHANNELS {
@@ -167,7 +167,7 @@ impl Frame {
         // The memory of the interleaved samples is large enough for both planes.
         fields.format = format;
         fields.linesize[0] = c_int::try_from(PLANE).unwrap_or(c_int::MAX);
-        // SAFETY: the memory has space for at least two planes, as checked above.
+        // SAFETY: the memory has space for at least two planes: `interleaved` was compared with their size above.
         fields.data[1] = unsafe { fields.data[0].add(PLANE) };
         Ok(frame)
     }
@@ -178,7 +178,7 @@ impl Frame {
         decoder.set_sound()?;
         decoder.open()?;
         let packet = Packet::new(functions)?;
-        // SAFETY: takes no argument.
+        // SAFETY: the function takes no arguments.
         let frame = unsafe { (functions.frame_alloc)() };
         let frame = Frame {
             functions: functions.clone(),
@@ -211,7 +211,7 @@ impl Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         let mut frame = self.frame.as_ptr();
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe { (self.functions.frame_free)(&raw mut frame) };
     }
 }
@@ -258,7 +258,7 @@ impl Encoder {
         if code < 0 {
             return Err(functions.error("write a block of sound", code));
         }
-        // SAFETY: the frame is ours.
+        // SAFETY: `self` owns the frame, which lives as long as `self`.
         let planes = unsafe { (*frame).data };
         for (channel, plane) in planes.into_iter().take(CHANNELS).enumerate() {
             if plane.is_null() {
@@ -305,7 +305,7 @@ impl Encoder {
 
     /// The last received access unit: the index of its first decoded sample frame, and its bytes.
     pub(super) fn packet(&self) -> (i64, &[u8]) {
-        // SAFETY: valid as long as `self`; written only by `&mut self` methods.
+        // SAFETY: the packet lives as long as `self`, and only methods with `&mut self` write to it.
         let packet = unsafe { self.packet.packet.as_ref() };
         let size = usize::try_from(packet.size).unwrap_or(0);
         if !self.full || packet.data.is_null() || size == 0 {

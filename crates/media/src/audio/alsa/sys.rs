@@ -112,7 +112,7 @@ impl Functions {
     }
 
     fn message(&self, code: c_int) -> String {
-        // SAFETY: takes any number, and returns a constant NUL-terminated string.
+        // SAFETY: the function accepts any number, and returns a constant NUL-terminated string.
         let text = unsafe { CStr::from_ptr((self.error)(code)) };
         text.to_string_lossy().into_owned()
     }
@@ -127,7 +127,7 @@ struct Quiet<'a> {
 
 impl<'a> Quiet<'a> {
     fn new(functions: &'a Functions) -> Quiet<'a> {
-        // SAFETY: the handler ignores its arguments and can be called at any time.
+        // SAFETY: the handler ignores its arguments, and may be called at any time.
         let before = unsafe { (functions.set_error_handler)(Some(ignore)) };
         Quiet { functions, before }
     }
@@ -135,7 +135,7 @@ impl<'a> Quiet<'a> {
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
-        // SAFETY: this handler was set before.
+        // SAFETY: the library returned this handler in `new`, so the handler was in use before.
         unsafe { (self.functions.set_error_handler)(self.before) };
     }
 }
@@ -213,7 +213,8 @@ pub(super) struct Pcm {
     format: Format,
 }
 
-// SAFETY: libasound permits calls for a device from any thread, one at a time; only methods with `&mut self` make them.
+// SAFETY: libasound permits calls for a device from any thread, but only one call at a time. Only methods with `&mut
+// self` call libasound.
 unsafe impl Send for Pcm {}
 
 impl Pcm {
@@ -281,7 +282,8 @@ impl Pcm {
         let mut set = || -> Result<(), (&'static str, c_int)> {
             let (period, buffer) = (&raw mut period, &raw mut buffer);
             let any = ptr::null_mut();
-            // SAFETY: device and parameters are valid and ours; the output variables outlive the calls.
+            // SAFETY: device and parameters were allocated by this library and have no other user. The output variables
+            // outlive the calls.
             unsafe {
                 step("any format", (functions.params_any)(pcm, params))?;
                 step("resampling", (functions.set_resample)(pcm, params, 1))?;
@@ -313,7 +315,7 @@ impl Pcm {
             }
         };
         let result = set();
-        // SAFETY: allocated above, no longer used.
+        // SAFETY: `params` was allocated above, and nothing uses it afterwards.
         unsafe { (functions.params_free)(params) };
         result.map_err(|(what, code)| {
             let why = functions.message(code);
@@ -326,7 +328,7 @@ impl Pcm {
     }
 
     fn start(&mut self) -> Result<(), String> {
-        // SAFETY: the device is valid and configured.
+        // SAFETY: the device lives as long as `self`, and is configured.
         let code = unsafe { (self.functions.start)(self.pcm.as_ptr()) };
         match code {
             code if code < 0 => Err(self.functions.message(code)),
@@ -348,18 +350,18 @@ impl Pcm {
     /// errors.
     pub(super) fn wait(&mut self, timeout: Duration) {
         let millis = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
-        // SAFETY: the device is valid.
+        // SAFETY: the device lives as long as `self`.
         unsafe { (self.functions.wait)(self.pcm.as_ptr(), millis) };
     }
 
     /// Starts the device again after an interruption with this code.
     pub(super) fn restart(&mut self, code: c_int) -> Result<(), String> {
-        // SAFETY: the device is valid. The last argument suppresses messages.
+        // SAFETY: the device lives as long as `self`. The last argument suppresses messages.
         let code = unsafe { (self.functions.recover)(self.pcm.as_ptr(), code, 1) };
         if code < 0 {
             return Err(self.functions.message(code));
         }
-        // SAFETY: the device is valid.
+        // SAFETY: the device lives as long as `self`.
         match unsafe { (self.functions.start)(self.pcm.as_ptr()) } {
             // After a suspension, `snd_pcm_recover` resumes the device if the hardware permits it. The device then runs
             // already, which `snd_pcm_start` reports as a bad state.
@@ -376,7 +378,7 @@ impl Pcm {
 
 impl Drop for Pcm {
     fn drop(&mut self) {
-        // SAFETY: opened by this library, no longer used.
+        // SAFETY: this library opened the object, and nothing uses it afterwards.
         unsafe { (self.functions.close)(self.pcm.as_ptr()) };
     }
 }

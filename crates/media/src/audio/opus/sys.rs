@@ -61,7 +61,7 @@ impl Library {
     /// [`AudioError`] with the path, the reason, and the package to install.
     pub(super) fn open(path: Option<OsString>) -> Result<Library, AudioError> {
         let file = path.unwrap_or_else(|| "libopus.so.0".into());
-        // SAFETY: libopus has no initialiser.
+        // SAFETY: libopus has no initialiser, so loading it runs no code.
         let opened = unsafe { open([&file]) };
         (opened.and_then(|library| Functions::load(library).map_err(|e| words(&e))))
             .map(|functions| Library(Arc::new(functions)))
@@ -76,13 +76,13 @@ impl Library {
 
     /// The library's version string.
     pub(super) fn version(&self) -> String {
-        // SAFETY: takes no argument, and returns a constant NUL-terminated string.
+        // SAFETY: the function takes no arguments, and returns a constant NUL-terminated string.
         let text = unsafe { CStr::from_ptr((self.0.version)()) };
         text.to_string_lossy().into_owned()
     }
 
     fn failed(&self, what: &str, code: c_int) -> AudioError {
-        // SAFETY: takes any number, and returns a constant NUL-terminated string.
+        // SAFETY: the function accepts any number, and returns a constant NUL-terminated string.
         let text = unsafe { CStr::from_ptr((self.0.error)(code)) };
         AudioError(format!(
             "libopus could not {what}: {}",
@@ -126,8 +126,8 @@ pub(super) struct Encoder {
     state: NonNull<OpusEncoder>,
 }
 
-// SAFETY: libopus keeps all state behind the pointer and uses no thread-local state; only methods
-// with `&mut self` call it.
+// SAFETY: libopus keeps its whole state behind the pointer, and uses no thread-local state. Only methods with `&mut
+// self` call libopus.
 unsafe impl Send for Encoder {}
 
 impl Encoder {
@@ -163,7 +163,8 @@ impl Encoder {
     }
 
     fn set(&mut self, what: c_int, value: i32) -> Result<(), AudioError> {
-        // SAFETY: each of these requests takes a 32-bit number; the state is exclusively ours.
+        // SAFETY: each request that the callers pass takes a 32-bit number. `&mut self` makes this the only use of the
+        // state.
         let code = unsafe { (self.library.0.encoder_ctl)(self.state.as_ptr(), what, value) };
         match code {
             0 => Ok(()),
@@ -197,8 +198,8 @@ impl Encoder {
     pub(super) fn encode(&mut self, samples: &[f32], out: &mut [u8]) -> Result<usize, AudioError> {
         let frames = c_int::try_from(samples.len() / CHANNELS).unwrap_or(c_int::MAX);
         let room = i32::try_from(out.len()).unwrap_or(i32::MAX);
-        // SAFETY: `samples` holds this many sample frames of two channels and `out` has this
-        // capacity; the library checks the frame length before it reads.
+        // SAFETY: `samples` holds `frames` sample frames of two channels, and `out` has `room` bytes. The library
+        // checks the frame length before it reads.
         let written = unsafe {
             let (samples, out) = (samples.as_ptr(), out.as_mut_ptr());
             (self.library.0.encode)(self.state.as_ptr(), samples, frames, out, room)
@@ -212,7 +213,7 @@ impl Encoder {
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // SAFETY: created by this library, no longer used.
+        // SAFETY: this library created the object, and nothing uses it afterwards.
         unsafe { (self.library.0.encoder_destroy)(self.state.as_ptr()) };
     }
 }
@@ -222,7 +223,7 @@ pub(super) struct Decoder {
     state: NonNull<OpusDecoder>,
 }
 
-// SAFETY: as for the encoder.
+// SAFETY: as for [`Encoder`].
 unsafe impl Send for Decoder {}
 
 impl Decoder {
@@ -263,7 +264,7 @@ impl Decoder {
 
 impl Drop for Decoder {
     fn drop(&mut self) {
-        // SAFETY: created by this library, no longer used.
+        // SAFETY: this library created the object, and nothing uses it afterwards.
         unsafe { (self.library.0.decoder_destroy)(self.state.as_ptr()) };
     }
 }

@@ -91,10 +91,10 @@ impl Context {
         let max_pixels = MAX_PIXELS.to_string();
         let common = [("max_pixels", &*max_pixels)];
         for (name, value) in common.iter().chain(kind.options) {
-            // SAFETY: the context was allocated by this library, and is ours.
+            // SAFETY: this library allocated the context, and `self` owns it.
             unsafe { functions.set(self.0.as_ptr(), name, value) }.map_err(with_remedy)?;
         }
-        // SAFETY: the codec belongs to this library.
+        // SAFETY: the caller found the codec in this library.
         if kind.dma_bufs && unsafe { functions.provides_dma_bufs(codec) } {
             // SAFETY: as above.
             unsafe { functions.set_own(self.0.as_ptr(), "pixel_format", "drm_prime") }
@@ -109,7 +109,7 @@ impl Context {
         }
         if let Some(device) = device {
             // If the context has a device, the default callback `get_format` selects the device's pixel format.
-            // SAFETY: the context is ours, and is not open yet.
+            // SAFETY: `self` owns the context, which is not open yet.
             unsafe { device.attach(self.0.as_ptr()) }.map_err(with_remedy)?;
         }
         // SAFETY: the context was allocated for this codec and is not open yet.
@@ -127,8 +127,8 @@ impl Context {
 
     /// Makes the decoder report finished rows to `progress`.
     fn watch(&mut self, functions: &Functions, progress: NonNull<Progress>) {
-        // SAFETY: the context was allocated by this library and is ours; `note` expects the value that is stored in the
-        // context here.
+        // SAFETY: this library allocated the context, and `self` owns it. `note` expects in `opaque` the address that
+        // is stored there here.
         unsafe {
             self.0.as_mut().opaque = progress.as_ptr().cast();
             if !functions.report_rows(self.0.as_ptr(), note) {
@@ -139,7 +139,7 @@ impl Context {
 
     fn free(self, functions: &Functions) {
         let mut context = self.0.as_ptr();
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe { (functions.free_context)(&raw mut context) }
     }
 }
@@ -155,16 +155,17 @@ struct Progress {
 
 impl Progress {
     fn start_picture(&mut self) {
-        // SAFETY: the frame is ours, and its picture is not borrowed.
+        // SAFETY: `self` owns the frame. Its picture is not borrowed, because this method has `&mut self`.
         unsafe { (self.functions.frame_unref)(self.frame.as_ptr()) };
         self.rows = 0;
     }
 
     fn note(&mut self, frame: &AvFrame, rows: Option<u32>) {
-        // SAFETY: the frame is ours.
+        // SAFETY: `self` owns the frame, which lives as long as `self`.
         if unsafe { self.frame.as_ref() }.data[0] != frame.data[0] {
             self.start_picture();
-            // SAFETY: our frame has no picture now; the library's frame references the picture in progress.
+            // SAFETY: `start_picture` has released the picture of `self.frame`. `frame` belongs to the library, and
+            // references the picture in progress.
             if unsafe { (self.functions.frame_ref)(self.frame.as_ptr(), frame) } < 0 {
                 return;
             }
@@ -176,7 +177,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         let mut frame = self.frame.as_ptr();
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe { (self.functions.frame_free)(&raw mut frame) }
     }
 }
@@ -206,8 +207,8 @@ struct HeldFrame {
     descriptor: Descriptor,
 }
 
-// SAFETY: libavutil counts references atomically, so any thread may release the last reference, and the frame is not
-// used for anything else.
+// SAFETY: libavutil counts references atomically, so any thread may release the last reference. The frame is used only
+// to hold this reference.
 unsafe impl Send for HeldFrame {}
 // SAFETY: shared references only read `descriptor`.
 unsafe impl Sync for HeldFrame {}
@@ -223,7 +224,7 @@ impl Objects for HeldFrame {
 impl Drop for HeldFrame {
     fn drop(&mut self) {
         let mut frame = self.frame.as_ptr();
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe { (self.functions.frame_free)(&raw mut frame) }
     }
 }
@@ -289,7 +290,7 @@ impl Decoder {
             .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
         // SAFETY: as above.
         let drm_prime = unsafe { (functions.pixel_format)(c"drm_prime".as_ptr()) };
-        // SAFETY: both functions only allocate. The results are checked here, and freed by `Drop`.
+        // SAFETY: both functions only allocate. The results are checked below, and `Drop` frees them.
         let (packet, frame) = unsafe { ((functions.packet_alloc)(), (functions.frame_alloc)()) };
         // SAFETY: as above.
         let under_way = unsafe { (functions.frame_alloc)() };
@@ -298,7 +299,7 @@ impl Decoder {
             return Err(no_memory());
         };
         let spare = kind.device.map(|_| {
-            // SAFETY: plain allocation; the result is checked, and freed by `Drop`.
+            // SAFETY: the call only allocates. The result is checked here, and `Drop` frees it.
             NonNull::new(unsafe { (functions.frame_alloc)() }).ok_or_else(no_memory)
         });
         let spare = spare.transpose()?;
@@ -356,7 +357,7 @@ impl Decoder {
                 "a slice has {size} bytes; the maximum is {MAX_CHUNK}"
             ));
         }
-        // SAFETY: the packet is ours; its buffer exists if `capacity` is not 0.
+        // SAFETY: `self` owns the packet, which has a buffer if `capacity` is not 0.
         let reusable = size <= self.capacity
             && self.capacity != 0
             && unsafe { (self.functions.buffer_is_writable)(self.packet.as_ref().buf) } != 0;
@@ -393,7 +394,7 @@ impl Decoder {
             code if code < 0 => Err(self.functions.error("return a picture", code)),
             _ => {
                 self.fetch()?;
-                // SAFETY: just filled.
+                // SAFETY: the call above has filled the frame.
                 Ok(Some(unsafe { self.frame.as_ref() }.pts))
             }
         }
@@ -407,7 +408,7 @@ impl Decoder {
         let Some(spare) = self.spare.filter(|_| !self.formats.iter().any(here)) else {
             return Ok(());
         };
-        // SAFETY: both frames are ours, and no picture of them is borrowed.
+        // SAFETY: `self` owns both frames. Their pictures are not borrowed, because this method has `&mut self`.
         unsafe { download(&self.functions, received, spare.as_ptr()) }?;
         self.spare = Some(std::mem::replace(&mut self.frame, spare));
         Ok(())
@@ -415,27 +416,26 @@ impl Decoder {
 
     /// The last received picture.
     pub(super) fn picture(&self) -> Result<Picture<'_>, String> {
-        // SAFETY: valid as long as `self`; written only by `&mut self` methods.
+        // SAFETY: the frame lives as long as `self`, and only methods with `&mut self` write to it.
         self.read(unsafe { self.frame.as_ref() })
     }
 
     /// The last received picture, if it is in dma-bufs.
     pub(super) fn dma_bufs(&self) -> Result<Option<DmaBufPicture>, String> {
-        // SAFETY: valid as long as `self`; written only by `&mut self` methods.
+        // SAFETY: the frame lives as long as `self`, and only methods with `&mut self` write to it.
         let frame = unsafe { self.frame.as_ref() };
         if !self.kind.dma_bufs || frame.format != self.drm_prime {
             return Ok(None);
         }
-        // SAFETY: in this format, the first address is the descriptor's address or null, and the frame holds a
-        // reference to the descriptor. The descriptor is aligned, because the library itself accesses it as this
-        // structure.
+        // SAFETY: in this format, `data[0]` is null or the descriptor's address, and the frame holds a reference to the
+        // descriptor. The descriptor is aligned, because the library itself accesses it as this structure.
         let Some(descriptor) = (unsafe { frame.data[0].cast::<Descriptor>().as_ref() }) else {
             return Err("the picture has no description of its memory".to_owned());
         };
         let descriptor = *descriptor;
         let layout = descriptor.layout(size_of(frame)?);
         let layout = layout.map_err(|why| why.to_string())?;
-        // SAFETY: plain allocation; the result is checked, and freed by `HeldFrame`.
+        // SAFETY: the call only allocates. The result is checked here, and `HeldFrame` frees it.
         let held = NonNull::new(unsafe { (self.functions.frame_alloc)() });
         let held = HeldFrame {
             functions: Arc::clone(&self.functions),
@@ -461,8 +461,8 @@ impl Decoder {
     /// the picture is undefined. `None` if there are no final rows, or the library does not report
     /// them.
     pub(super) fn progress(&self) -> Option<(Picture<'_>, u32)> {
-        // SAFETY: valid as long as `self`; written by the library only while it works, which takes
-        // `&mut self`.
+        // SAFETY: the progress lives as long as `self`. Only methods with `&mut self` write to it, and `note`, which
+        // the library calls only during such methods.
         let progress = unsafe { self.progress.as_ref() };
         if progress.rows == 0 {
             return None;
@@ -517,7 +517,7 @@ impl Decoder {
         if self.fresh {
             return;
         }
-        // SAFETY: the frame is ours, and its picture is not borrowed.
+        // SAFETY: `self` owns the frame. Its picture is not borrowed, because this method has `&mut self`.
         unsafe { (self.functions.frame_unref)(self.frame.as_ptr()) };
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
@@ -553,7 +553,7 @@ fn size_of(frame: &AvFrame) -> Result<Size, String> {
 impl Drop for Decoder {
     fn drop(&mut self) {
         let (mut frame, mut packet) = (self.frame.as_ptr(), self.packet.as_ptr());
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe {
             (self.functions.frame_free)(&raw mut frame);
             (self.functions.packet_free)(&raw mut packet);
@@ -565,7 +565,7 @@ impl Drop for Decoder {
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
         }
-        // SAFETY: the progress was a `Box`, and the context that pointed to it has been freed.
+        // SAFETY: the progress is a leaked `Box`, and the context that pointed to it was freed above.
         drop(unsafe { Box::from_raw(self.progress.as_ptr()) });
     }
 }
@@ -606,7 +606,7 @@ mod tests {
     #[test]
     fn only_declared_codecs_are_asked_for_dma_bufs() {
         let functions = Functions::load().expect("libavcodec");
-        // SAFETY: the name is NUL-terminated; the codec and the context belong to the library, and the context is freed once.
+        // SAFETY: the name is NUL-terminated; codec and context come from this library, and the context is freed once.
         unsafe {
             let codec = (functions.find_decoder)(c"h264".as_ptr());
             assert!(!functions.provides_dma_bufs(codec));
@@ -620,7 +620,7 @@ mod tests {
     /// Turns the decoder's last picture into a picture in dma-bufs, with this descriptor or without a descriptor.
     fn returns(decoder: &mut Decoder, descriptor: Option<&'static Descriptor>) {
         let functions = Arc::clone(&decoder.functions);
-        // SAFETY: the frame is the decoder's, which has no other user; it owns a buffer, to which references are counted.
+        // SAFETY: the decoder owns the frame and has no other user. The frame owns a reference-counted buffer.
         unsafe {
             let frame = decoder.frame.as_mut();
             (functions.frame_unref)(frame);

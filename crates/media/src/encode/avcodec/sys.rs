@@ -125,8 +125,8 @@ impl Encoder {
     fn prepare(order: &Order<'_>) -> Result<(Encoder, *const AvCodec), String> {
         let functions = Functions::load()?;
         let text = CString::new(order.name).map_err(|e| e.to_string())?;
-        // SAFETY: the name is NUL-terminated, and the library accepts its own results. Allocations
-        // are freed by `drop`, or leaked if a later one fails.
+        // SAFETY: the name is NUL-terminated, and the library accepts its own results. `drop` frees the allocations. If
+        // one fails, the earlier ones are leaked.
         let (codec, context, frame, packet) = unsafe {
             let codec = (functions.find_encoder)(text.as_ptr());
             if codec.is_null() {
@@ -191,9 +191,9 @@ impl Encoder {
         let device = Device::open(&self.functions, kind, order.options.value(DEVICE))?;
         let (format, software) = (self.format(kind)?, self.format(format_name(order.input))?);
         let pool = FramePool::new(&device, (format, software), order.size)?;
-        // SAFETY: the context is ours, and is not open yet.
+        // SAFETY: `self` owns the context, which is not open yet.
         unsafe { pool.attach(self.context.as_ptr()) }?;
-        // SAFETY: plain allocation; the result is checked, and freed by `drop`.
+        // SAFETY: the call only allocates. The result is checked here, and `drop` frees it.
         let frame = NonNull::new(unsafe { (self.functions.frame_alloc)() });
         let frame = frame.ok_or("out of memory")?;
         self.upload = Some(Upload { pool, frame });
@@ -212,7 +212,7 @@ impl Encoder {
 
     /// Sets an option by name, even while the encoder runs.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        // SAFETY: the context is ours.
+        // SAFETY: `self` owns the context.
         unsafe { self.functions.set(self.context.as_ptr(), name, value) }
     }
 
@@ -220,7 +220,7 @@ impl Encoder {
     fn take_memory(&mut self, format: PixelFormat, size: Size) -> Result<(), String> {
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
         let format = self.format(format_name(format))?;
-        // SAFETY: the frame is ours and empty; these fields are required by the library.
+        // SAFETY: `self` owns the frame, which is empty. To allocate its memory, the library requires these fields.
         let code = unsafe {
             let frame = self.frame.as_mut();
             frame.format = format;
@@ -263,9 +263,9 @@ impl Encoder {
         for (i, (plane, (width, rows))) in
             picture.planes.iter().zip(shapes).take(planes).enumerate()
         {
-            // SAFETY: the frame has a picture of the encoder's format and size, whose planes have these numbers of bytes
-            // and rows. Its rows are `linesize` apart, and are writable now. `picture` has such planes, too, as the
-            // caller has checked; slicing checks the bounds again.
+            // SAFETY: the frame has a picture of the encoder's format and size, whose planes have `rows` rows of
+            // `width` bytes. The rows are `linesize` apart, and are writable now. The caller has checked that `picture`
+            // has such planes, too, and slicing checks the bounds again.
             unsafe {
                 let frame = self.frame.as_ref();
                 let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
@@ -286,7 +286,7 @@ impl Encoder {
         let mut submitted = self.frame;
         if let Some(upload) = &self.upload {
             submitted = upload.frame;
-            // SAFETY: both frames are ours, and no picture of them is borrowed.
+            // SAFETY: `self` owns both frames. Their pictures are not borrowed, because this method has `&mut self`.
             unsafe { (upload.pool).upload(self.frame.as_ref(), submitted.as_ptr()) }?;
         }
         // SAFETY: context and frame are valid; the library takes a reference to the frame's memory.
@@ -320,7 +320,7 @@ impl Encoder {
 
     /// Timestamp and bytes of the last received packet.
     pub(super) fn packet(&self) -> (i64, &[u8]) {
-        // SAFETY: valid as long as `self`; written only by `&mut self` methods.
+        // SAFETY: the packet lives as long as `self`, and only methods with `&mut self` write to it.
         let packet = unsafe { self.packet.as_ref() };
         let size = usize::try_from(packet.size).unwrap_or(0);
         if !self.full || packet.data.is_null() || size == 0 {
@@ -338,7 +338,7 @@ impl Drop for Encoder {
         let (mut frame, mut packet) = (self.frame.as_ptr(), self.packet.as_ptr());
         let mut context = self.context.as_ptr();
         let uploaded = self.upload.take();
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe {
             (self.functions.free_context)(&raw mut context);
             if let Some(upload) = uploaded {

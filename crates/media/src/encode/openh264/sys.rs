@@ -219,7 +219,7 @@ impl Library {
 
     pub(super) fn encoder(&self, settings: &Settings) -> Result<Encoder, EncodeError> {
         let mut handle: Handle = std::ptr::null_mut();
-        // SAFETY: writes one pointer.
+        // SAFETY: the function writes one pointer, to `handle`.
         let failed = unsafe { (self.0.create)(&raw mut handle) };
         let handle = NonNull::new(handle)
             .filter(|_| failed == 0)
@@ -242,7 +242,7 @@ impl Functions {
         type Create = unsafe extern "C" fn(*mut Handle) -> c_int;
         type Destroy = unsafe extern "C" fn(Handle);
         type Version = unsafe extern "C" fn(*mut [c_uint; 4]);
-        // SAFETY: the functions have these types in every version.
+        // SAFETY: the functions have these types in every version of libopenh264.
         let (create, destroy, version) = unsafe {
             let get = |name: &[u8]| library.get::<Create>(name).map(|symbol| *symbol);
             let create = get(b"WelsCreateSVCEncoder").map_err(|e| words(&e))?;
@@ -253,7 +253,7 @@ impl Functions {
             (create, destroy, version)
         };
         let mut found = [0; 4];
-        // SAFETY: it writes four numbers.
+        // SAFETY: the function writes four numbers, and `found` has four.
         unsafe { version(&raw mut found) };
         let layer_info = match (found[0], found[1]) {
             (2, 1..=5) => LAYER_INFO,
@@ -278,8 +278,8 @@ pub(super) struct Encoder {
     open: bool,
 }
 
-// SAFETY: a handle may be used from any thread, one call at a time: `&mut self` ensures this. The
-// output's pointers are only followed while `&mut self` is borrowed.
+// SAFETY: any thread may use a handle, but only one call at a time, which `&mut self` ensures. The output's pointers
+// are only followed while `self` is borrowed.
 unsafe impl Send for Encoder {}
 
 impl Parameters {
@@ -334,15 +334,16 @@ impl Parameters {
 
 impl Encoder {
     fn table(&self) -> &Table {
-        // SAFETY: a created encoder starts with a pointer to a table that lives as long as the
-        // library.
+        // SAFETY: an encoder that the library created starts with a pointer to a table of functions. The table lives as
+        // long as the library.
         unsafe { &**self.handle.as_ptr() }
     }
 
     fn set_up(&mut self, settings: &Settings) -> Result<(), EncodeError> {
         let handle = self.handle.as_ptr();
         let mut quiet = WELS_LOG_QUIET;
-        // SAFETY: the option is a number, and the parameters have space for any version.
+        // SAFETY: the argument of the option is a number, and the parameters have space for those of any supported
+        // version.
         let failed = unsafe {
             let option = (&raw mut quiet).cast();
             (self.table().set_option)(handle, ENCODER_OPTION_TRACE_LEVEL, option);
@@ -388,7 +389,7 @@ impl Encoder {
         if self.parameters.layers[0].qp != c_int::from(qp) {
             self.parameters.layers[0].qp = qp.into();
             let option = (&raw mut *self.parameters).cast();
-            // SAFETY: the option is a parameter structure, which the library copies.
+            // SAFETY: for this option, the argument is a parameter structure, which the library copies.
             let code = unsafe {
                 (self.table().set_option)(handle, ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, option)
             };
@@ -397,7 +398,7 @@ impl Encoder {
             }
         }
         if key_frame {
-            // SAFETY: takes numbers only.
+            // SAFETY: the function takes only numbers.
             let code = unsafe { (self.table().key_frame)(handle, true, -1) };
             if code != 0 {
                 return Err(said("start a key frame", code));
@@ -417,8 +418,8 @@ impl Encoder {
             source.strides[i] = c_int::try_from(plane.stride)
                 .map_err(|_| EncodeError("a stride is over 2 GiB".into()))?;
         }
-        // SAFETY: the planes hold the complete picture (the caller checked) and are only read; the
-        // output has space for any version.
+        // SAFETY: the caller has checked that the planes hold the complete picture, and the library only reads them.
+        // The output has space for the output of any supported version.
         let code =
             unsafe { (self.table().encode)(handle, &raw const source, &raw mut *self.answer) };
         if code != 0 {

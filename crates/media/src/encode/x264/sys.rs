@@ -105,7 +105,7 @@ impl Library {
         // are NUL-terminated.
         let failed =
             unsafe { (self.0.preset)(parameters.as_mut_ptr(), preset.as_ptr(), tune.as_ptr()) };
-        // SAFETY: written by the library; all-zero bytes are valid, too.
+        // SAFETY: the library has written the parameters. Bytes that it left at zero are valid, too.
         (failed == 0).then(|| unsafe { parameters.assume_init() })
     }
 
@@ -129,8 +129,8 @@ impl Library {
     pub(super) fn encoder(&self, parameters: &x264_param_t) -> Result<Encoder, EncodeError> {
         let mut own = *parameters;
         own.nalu_process = Some(on_nal);
-        // SAFETY: `own` has this build's layout, and the library copies it. The callback is sound
-        // for every picture that `Encoder::encode` submits.
+        // SAFETY: `own` has this build's layout, and the library copies it. Only `Encoder::encode` submits pictures,
+        // and it sets the `opaque` that the callback needs.
         let handle = unsafe { (self.0.open)(&raw mut own) };
         match NonNull::new(handle) {
             Some(handle) => Ok(Encoder {
@@ -236,7 +236,7 @@ pub(super) struct Encoder {
     flags: Vec<u8>,
 }
 
-// SAFETY: a handle may be used from any thread, one call at a time: `&mut self` ensures this.
+// SAFETY: any thread may use a handle, but only one call at a time, which `&mut self` ensures.
 unsafe impl Send for Encoder {}
 
 /// The target of a picture's `opaque` pointer.
@@ -266,7 +266,7 @@ impl Encoder {
         };
         let mut picture = MaybeUninit::<x264_picture_t>::zeroed();
         let mut out = MaybeUninit::<x264_picture_t>::zeroed();
-        // SAFETY: both are this build's structures; zero bytes are valid.
+        // SAFETY: both structures have this build's layout, and all-zero bytes are valid for them.
         let (mut picture, mut out) = unsafe {
             (functions.picture_init)(picture.as_mut_ptr());
             (functions.picture_init)(out.as_mut_ptr());
@@ -276,9 +276,9 @@ impl Encoder {
         picture.opaque = (&raw const call).cast_mut().cast();
         self.newest = None;
         let (mut nals, mut count) = (std::ptr::null_mut(), 0);
-        // SAFETY: the planes hold the complete picture (the caller checked), and there is one flag per macroblock. The
-        // library only reads planes and flags, and only during this call. `call` outlives this call and all callbacks,
-        // because the library waits for the threads that make the callbacks.
+        // SAFETY: the caller has checked that the planes hold the complete picture, and that there is one flag per
+        // macroblock. The library only reads planes and flags, and only during this call. `call` outlives this call and
+        // all callbacks, because the library waits for the threads that make the callbacks.
         let size = unsafe {
             (functions.encode)(
                 self.handle.as_ptr(),
@@ -389,8 +389,8 @@ impl Encoder {
             let bytes = stride * (rows - 1) + width;
             // SAFETY: the library has reported that its reconstruction of the newest frame starts at `data`, with at
             // least `rows` rows, `stride` bytes apart. The library keeps the data unchanged until the next frame is
-            // encoded or the encoder is closed. Both take `self` mutably or by value, which is impossible during this
-            // borrow.
+            // encoded or the encoder is closed. Both need `self` mutably or by value, so they are impossible while the
+            // result borrows `self`.
             let data = unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) };
             *plane = Plane { data, stride };
         }
@@ -400,7 +400,7 @@ impl Encoder {
     /// Discards all references with a timestamp of `pts` or later. If none is left, the next
     /// picture is a key frame.
     pub(super) fn forget_from(&mut self, pts: i64) -> Result<(), EncodeError> {
-        // SAFETY: no picture is being encoded: that takes `&mut self` as well.
+        // SAFETY: no picture is being encoded, because `encode` needs `&mut self`, too.
         let result = unsafe { (self.library.0.invalidate)(self.handle.as_ptr(), pts) };
         if result < 0 {
             return Err(EncodeError(format!(
@@ -414,7 +414,7 @@ impl Encoder {
     /// Starts an intra refresh with the next picture, or after the current refresh. Requires an encoder with
     /// `b_intra_refresh`.
     pub(super) fn refresh(&mut self) {
-        // SAFETY: no picture is being encoded: that takes `&mut self` as well.
+        // SAFETY: no picture is being encoded, because `encode` needs `&mut self`, too.
         unsafe { (self.library.0.intra_refresh)(self.handle.as_ptr()) }
     }
 
@@ -436,7 +436,7 @@ impl Encoder {
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // SAFETY: opened by this library, no longer used.
+        // SAFETY: this library opened the object, and nothing uses it afterwards.
         unsafe { (self.library.0.close)(self.handle.as_ptr()) }
     }
 }
@@ -451,7 +451,7 @@ pub(super) struct Nal<'a> {
 
 impl Nal<'_> {
     fn read(&self) -> &x264_nal_t {
-        // SAFETY: valid during the callback, without other writers.
+        // SAFETY: the library's unit is valid during the callback, and nothing else writes to it.
         unsafe { &*self.nal }
     }
 
@@ -481,8 +481,8 @@ impl Nal<'_> {
         // `x264.h` requires this space: 1.5 times the payload, 5 bytes for the start code, and 64 bytes for vector
         // writes.
         bytes.reserve(payload * 3 / 2 + 5 + 64);
-        // SAFETY: the buffer has the required space. Afterwards it contains the unit's payload,
-        // initialised, from its start.
+        // SAFETY: the buffer has the space that the library requires. After the call, it starts with the unit's
+        // payload, so these bytes are initialised.
         unsafe {
             (self.functions.nal_encode)(self.handle, bytes.as_mut_ptr(), self.nal);
             let written = usize::try_from((*self.nal).i_payload).unwrap_or(0);
@@ -514,7 +514,7 @@ pub(super) fn boost_priority(more: bool) {
         return;
     }
     let mut now = libc::sched_param { sched_priority: 0 };
-    // SAFETY: 0 is the calling thread; `now` is written and read with its own type.
+    // SAFETY: 0 means the calling thread, and `now` is a `sched_param`, which the calls write and read.
     unsafe {
         let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
         if policy == libc::SCHED_FIFO && libc::sched_getparam(0, &raw mut now) == 0 {

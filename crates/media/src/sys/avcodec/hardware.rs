@@ -162,7 +162,7 @@ impl Reference {
 impl Drop for Reference {
     fn drop(&mut self) {
         let mut buffer = self.buffer.as_ptr();
-        // SAFETY: the reference is ours, and is not used any more.
+        // SAFETY: `self` owns the reference, and nothing uses it afterwards.
         unsafe { (self.functions.hardware.remove_reference)(&raw mut buffer) }
     }
 }
@@ -190,7 +190,8 @@ impl Device {
         }
         let path = path.as_deref().map_or(std::ptr::null(), CStr::as_ptr);
         let mut buffer = std::ptr::null_mut();
-        // SAFETY: the path is null or NUL-terminated, and the library writes a reference, which is then ours.
+        // SAFETY: the path is null or NUL-terminated. The library writes a reference to `buffer`, and this function
+        // owns that reference.
         let code = unsafe {
             (functions.hardware.create_device)(
                 &raw mut buffer,
@@ -217,7 +218,7 @@ impl Device {
     #[cfg(feature = "client")]
     pub(crate) unsafe fn attach(&self, context: *mut AvCodecContext) -> Result<(), String> {
         let places = Places::of(&self.0.functions)?;
-        // SAFETY: the caller's contract; the offset was checked.
+        // SAFETY: the caller upholds this function's contract, and `Places::of` has checked the offset.
         unsafe { put(context, places.device, &self.0) }
     }
 }
@@ -239,7 +240,7 @@ impl FramePool {
         size: Size,
     ) -> Result<FramePool, String> {
         let functions = &device.0.functions;
-        // SAFETY: the device is valid; the result is checked.
+        // SAFETY: `device` holds a reference to the device. The result is checked below.
         let buffer = unsafe { (functions.hardware.alloc_frames)(device.0.buffer.as_ptr()) };
         let pool = Reference::new(functions, buffer)
             .map(FramePool)
@@ -248,7 +249,7 @@ impl FramePool {
             .fields(device.0.data())
             .ok_or("this libavutil has an unknown layout of AVHWFramesContext")?;
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
-        // SAFETY: `fields` has found the structure, which has no other user yet.
+        // SAFETY: `fields` has found the fields of the new pool, which has no other user yet.
         let code = unsafe {
             let fields = &mut *fields;
             fields.initial_pool_size = POOL;
@@ -268,14 +269,15 @@ impl FramePool {
         let words = self.0.data().cast::<*mut u8>();
         // Before `device_ctx` are the class, an internal pointer (up to libavutil 58), and a reference to the device.
         (2..=3).find_map(|n| {
-            // SAFETY: the structure has more words than this; the fields are read only if the address matches.
+            // SAFETY: the structure has more than three words. The fields are read only if this word is the device's
+            // address.
             let fields = unsafe { words.add(n) };
             // SAFETY: as above.
             if unsafe { fields.read() } != device {
                 return None;
             }
             let fields = fields.cast::<FramesFields>();
-            // SAFETY: the fields from `device_ctx` on are the same in all versions.
+            // SAFETY: from `device_ctx` on, the fields are the same in all supported versions.
             let found = unsafe { &*fields };
             let unset = (found.format, found.software_format) == (-1, -1)
                 && (found.width, found.height, found.initial_pool_size) == (0, 0, 0);
@@ -292,7 +294,7 @@ impl FramePool {
     /// `context` must have been allocated by the pool's library, must not be open yet, and must have no other user now.
     pub(crate) unsafe fn attach(&self, context: *mut AvCodecContext) -> Result<(), String> {
         let places = Places::of(&self.0.functions)?;
-        // SAFETY: the caller's contract; the offset was checked.
+        // SAFETY: the caller upholds this function's contract, and `Places::of` has checked the offset.
         unsafe { put(context, places.frames, &self.0) }
     }
 
@@ -306,7 +308,7 @@ impl FramePool {
     /// released.
     pub(crate) unsafe fn upload(&self, from: &AvFrame, to: *mut AvFrame) -> Result<(), String> {
         let functions = &self.0.functions;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         let code = unsafe {
             (functions.frame_unref)(to);
             (functions.hardware.take_frame)(self.0.buffer.as_ptr(), to, 0)
@@ -336,7 +338,8 @@ pub(crate) unsafe fn download(
     from: &AvFrame,
     to: *mut AvFrame,
 ) -> Result<(), String> {
-    // SAFETY: the caller's contract. Without a picture, the library chooses the format and allocates the memory.
+    // SAFETY: the caller upholds this function's contract. Without a picture, the library chooses the format and
+    // allocates the memory.
     let code = unsafe {
         (functions.frame_unref)(to);
         (functions.hardware.transfer)(to, from, 0)
@@ -364,19 +367,19 @@ impl Places {
         if context.is_null() {
             return Err("out of memory for a codec".to_owned());
         }
-        // SAFETY: the context is valid and ours.
+        // SAFETY: this function allocated the context above, and owns it.
         let places = unsafe { Places::derived(functions, context) };
-        // SAFETY: allocates one byte; the result is checked.
+        // SAFETY: the call only allocates one byte, and `Reference::new` checks the result.
         let buffer = unsafe { (functions.hardware.alloc_buffer)(1) };
         let buffer = Reference::new(functions, buffer);
         let placed = places.zip(buffer.as_ref()).is_some_and(|(places, buffer)| {
-            // SAFETY: the context is ours; `put` checks that both places are empty pointers.
+            // SAFETY: this function owns the context, and `put` checks that both fields are null.
             unsafe {
                 put(context, places.frames, buffer).is_ok()
                     && put(context, places.device, buffer).is_ok()
             }
         });
-        // SAFETY: allocated by this library, no longer used.
+        // SAFETY: this library allocated the object, and nothing uses it afterwards.
         unsafe { (functions.free_context)(&raw mut context) };
         // The library has released the references if, and only if, they were in its fields.
         let released = buffer.is_some_and(|buffer| buffer.count() == 1);
@@ -440,7 +443,7 @@ unsafe fn put(
     place: usize,
     buffer: &Reference,
 ) -> Result<(), String> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller upholds this function's contract.
     let field = unsafe { context.cast::<u8>().add(place).cast::<*mut AvBufferRef>() };
     // SAFETY: as above; the offset is a multiple of a pointer's size.
     if !unsafe { field.read() }.is_null() {

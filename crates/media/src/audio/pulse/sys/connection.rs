@@ -48,8 +48,8 @@ pub(in crate::audio::pulse) struct Defaults {
     pub(in crate::audio::pulse) source: String,
 }
 
-// SAFETY: libpulse's main loop, context and streams are not bound to a thread: they may be used by
-// one thread at a time, which `&mut self` ensures.
+// SAFETY: libpulse's main loop, context and streams are not bound to a thread. Any thread may use them, but only one at
+// a time, which `&mut self` ensures.
 unsafe impl Send for Connection {}
 
 impl Connection {
@@ -67,14 +67,14 @@ impl Connection {
         // SAFETY: the function takes no arguments.
         let mainloop = NonNull::new(unsafe { (functions.mainloop_new)() });
         let mainloop = mainloop.ok_or_else(|| AudioError("libpulse is out of memory".into()))?;
-        // SAFETY: the loop was just created, and is freed when this value is dropped, after the
-        // context; `name` is NUL-terminated and copied.
+        // SAFETY: the loop was created just now, and is freed after the context, when this value is dropped. `name` is
+        // NUL-terminated and copied.
         let (api, context) = unsafe {
             let api = (functions.mainloop_api)(mainloop.as_ptr());
             (api, (functions.context_new)(api, name.as_ptr()))
         };
         let Some(context) = NonNull::new(context) else {
-            // SAFETY: the loop has no other user.
+            // SAFETY: the loop was created above, and no context uses it.
             unsafe { (functions.mainloop_free)(mainloop.as_ptr()) };
             return Err(AudioError("libpulse is out of memory".into()));
         };
@@ -85,8 +85,8 @@ impl Connection {
             waker,
             changed: Arc::default(),
         };
-        // SAFETY: the loop calls back with this descriptor during its lifetime, and the descriptor is closed after the
-        // loop is freed: `waker` is a field of the same value. The callback does not read its null data pointer.
+        // SAFETY: the loop uses the descriptor until the loop is freed. `waker` is a field of the same value, so the
+        // descriptor is closed after that. The callback does not read its data pointer, which is null.
         unsafe {
             let fd = connection.waker.0.as_raw_fd();
             ((*api).io_new)(api, fd, IO_EVENT_INPUT, woken, ptr::null_mut());
@@ -94,7 +94,8 @@ impl Connection {
         let address = address
             .as_ref()
             .map_or(ptr::null(), |address| address.as_ptr());
-        // SAFETY: the address is NUL-terminated or null, and is copied; no spawning API is given.
+        // SAFETY: the address is NUL-terminated or null, and is copied. The null pointer for the spawning functions
+        // means that there are none.
         let code = unsafe {
             let context = connection.context.as_ptr();
             (connection.functions.context_connect)(
@@ -224,7 +225,7 @@ impl Connection {
         };
         let give_up = clock::now() + REPLY_TIMEOUT;
         let outcome = loop {
-            // SAFETY: this function holds a reference to the operation until it is released below.
+            // SAFETY: this function holds a reference to the operation, which it releases below.
             let state = unsafe { (self.functions.operation_state)(operation.as_ptr()) };
             if state != OPERATION_RUNNING {
                 break self.check();
@@ -238,7 +239,7 @@ impl Connection {
                 break Err(error);
             }
         };
-        // SAFETY: the operation is no longer used.
+        // SAFETY: nothing uses the operation afterwards.
         unsafe { (self.functions.operation_unref)(operation.as_ptr()) };
         outcome
     }
@@ -271,8 +272,8 @@ impl Connection {
 
     /// Makes [`Connection::take_changed`] report changes of the defaults.
     pub(in crate::audio::pulse) fn watch_defaults(&mut self) -> Result<(), AudioError> {
-        // SAFETY: the flag lives as long as `self`, and therefore longer than the context, which
-        // passes it to the callback; the other callback uses no data.
+        // SAFETY: the context passes the flag to `changed`. The flag lives as long as `self`, and therefore longer than
+        // the context. The callback `done` uses no data.
         let operation = unsafe {
             let (context, flag) = (self.context.as_ptr(), Arc::as_ptr(&self.changed));
             (self.functions.subscription)(context, changed, flag.cast_mut().cast());
@@ -301,7 +302,7 @@ impl Connection {
 
     /// Unloads a module. It is not an error if the module is missing.
     pub(in crate::audio::pulse) fn unload_module(&mut self, index: u32) -> Result<(), AudioError> {
-        // SAFETY: the callback uses no data.
+        // SAFETY: the callback `done` uses no data.
         let operation = unsafe {
             let context = self.context.as_ptr();
             (self.functions.unload_module)(context, index, done, ptr::null_mut())
@@ -348,8 +349,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: context and main loop were created by this library and have no other users: each stream owns its
-        // connection.
+        // SAFETY: this library created context and main loop. They have no other users, because a stream owns its
+        // connection and is dropped first.
         unsafe {
             (self.functions.context_disconnect)(self.context.as_ptr());
             (self.functions.context_unref)(self.context.as_ptr());

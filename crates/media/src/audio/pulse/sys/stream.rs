@@ -19,7 +19,7 @@ pub(in crate::audio::pulse) struct Stream {
     pub(in crate::audio::pulse) connection: Connection,
 }
 
-// SAFETY: as for [`Connection`].
+// SAFETY: the reasons for [`Connection`] apply to its streams, too.
 unsafe impl Send for Stream {}
 
 /// The bytes of a chunk, or the number of missing sample frames.
@@ -111,7 +111,8 @@ impl Stream {
 
     /// The buffer attributes chosen by the server.
     pub(in crate::audio::pulse) fn attributes(&self) -> BufferAttributes {
-        // SAFETY: the stream is ready. The library returns null or its own structure, which is copied immediately.
+        // SAFETY: the stream lives as long as `self`. The library returns null or its own structure, which is copied
+        // immediately.
         let attributes = unsafe {
             let attributes = self.connection.functions.stream_attributes;
             attributes(self.stream.as_ptr()).as_ref().copied()
@@ -121,8 +122,8 @@ impl Stream {
 
     /// The device's name.
     pub(in crate::audio::pulse) fn device(&self) -> String {
-        // SAFETY: the stream is ready. The library returns null or its own NUL-terminated string, which is copied
-        // immediately.
+        // SAFETY: the stream lives as long as `self`. The library returns null or its own NUL-terminated string, which
+        // is copied immediately.
         unsafe {
             let name = (self.connection.functions.stream_device)(self.stream.as_ptr());
             match name.is_null() {
@@ -170,7 +171,7 @@ impl Stream {
             })),
             true => take(Err(bytes / FRAME)),
         }
-        // SAFETY: a chunk was peeked, and is no longer borrowed.
+        // SAFETY: `stream_peek` returned a chunk above, and the chunk is no longer borrowed.
         unsafe { (functions.stream_drop)(self.stream.as_ptr()) };
         Ok(true)
     }
@@ -190,7 +191,7 @@ impl Stream {
     /// Writes samples, which are copied.
     pub(in crate::audio::pulse) fn write(&mut self, samples: &[f32]) -> Result<(), AudioError> {
         let bytes = size_of_val(samples);
-        // SAFETY: `samples` has this many bytes. They are copied, because no free function is passed.
+        // SAFETY: `samples` has `bytes` bytes. The library copies them, because no function to free them is passed.
         let code = unsafe {
             let (write, free) = (self.connection.functions.stream_write, ptr::null());
             let samples = samples.as_ptr().cast();
@@ -205,7 +206,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: created by this library, no longer used; its connection is dropped after it.
+        // SAFETY: this library created the object, and nothing uses it afterwards; its connection is dropped after it.
         unsafe {
             (self.connection.functions.stream_disconnect)(self.stream.as_ptr());
             (self.connection.functions.stream_unref)(self.stream.as_ptr());

@@ -103,8 +103,9 @@ impl Gl {
                 "capture from this OpenGL context needs {what}, which the context lacks"
             ))
         };
-        // SAFETY: by the caller's contract, here and below. A loader may return a pointer for any name. Therefore, only
-        // functions of the context's extensions and version are looked up.
+        // SAFETY: here and below, the caller guarantees that the context is current and that `loader` returns the
+        // driver's functions. A loader may return a pointer for any name. Therefore, only functions of the context's
+        // version and extensions are looked up.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
         // SAFETY: every context supports a query of this string.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
@@ -176,7 +177,7 @@ impl Gl {
 
     /// Returns an integer state variable that the context has.
     pub(super) fn integer(&self, name: c_uint) -> c_int {
-        // SAFETY: the context is current (the contract of `ReadBack::new`).
+        // SAFETY: the contract of `ReadBack::new` requires that the context is current.
         unsafe { integer(&self.base, name) }
     }
 }
@@ -185,7 +186,7 @@ impl Gl {
 /// A context must be current in which `name` is a single integer.
 unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     let mut value = 0;
-    // SAFETY: by the caller's contract; one number is written.
+    // SAFETY: the caller upholds this function's contract. Each parameter is one number, so the call writes one number.
     unsafe { (base.integers)(name, &raw mut value) };
     value
 }
@@ -196,7 +197,7 @@ unsafe fn integer(base: &Base, name: c_uint) -> c_int {
 /// # Safety
 /// The context of this version must be current.
 unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -> bool) -> bool {
-    // SAFETY: by the caller's contract; each parameter is queried only in versions that have it.
+    // SAFETY: the caller upholds this function's contract; each parameter is queried only in versions that have it.
     unsafe {
         match version {
             Version { embedded: true, .. } => false,
@@ -238,7 +239,7 @@ pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller upholds this function's contract.
     let words = unsafe { CStr::from_ptr(words) };
     Some(words.to_string_lossy().into_owned())
 }
@@ -246,7 +247,7 @@ pub(super) unsafe fn text(words: *const std::ffi::c_char) -> Option<String> {
 /// # Safety
 /// See [`Gl::load`].
 unsafe fn extensions(base: &Base, version: Version, loader: Loader<'_>) -> HashSet<String> {
-    // SAFETY: by the caller's contract; each name is queried only in versions that have it.
+    // SAFETY: the caller upholds this function's contract; each name is queried only in versions that have it.
     unsafe {
         if version.is(3, 0) {
             let Some(indexed) = Indexed::load(loader) else {

@@ -23,7 +23,7 @@ macro_rules! functions {
                         if function.is_null() {
                             return None;
                         }
-                        // SAFETY: it is not null, and has this type by the caller's contract.
+                        // SAFETY: the pointer is not null, and the caller guarantees that the function has this type.
                         unsafe {
                             std::mem::transmute::<
                                 *const c_void,
@@ -123,7 +123,7 @@ pub(super) type Storage = unsafe extern "C" fn(c_uint, isize, *const c_void, c_u
 /// See [`Base::load`].
 pub(super) unsafe fn storage(loader: Loader<'_>, name: &CStr) -> Option<Storage> {
     let function = loader(name);
-    // SAFETY: it is not null, and has this type by the caller's contract.
+    // SAFETY: the pointer is not null, and the caller guarantees that the function has this type.
     (!function.is_null()).then(|| unsafe { std::mem::transmute(function) })
 }
 

@@ -36,10 +36,10 @@ enum Backing {
     Copied(Vec<u8>),
 }
 
-// SAFETY: the thread that maps and unmaps uses the pointer under the lock. A loan uses it only while `in_use` is set.
-// The memory at the pointer is not bound to a thread.
+// SAFETY: the thread that maps and unmaps the memory uses the pointer only under the lock. A loan uses the pointer only
+// while `in_use` is set. The memory is not bound to a thread.
 unsafe impl Send for Memory {}
-// SAFETY: as above; everything else is behind the lock.
+// SAFETY: as above. All other fields are behind the lock.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -74,8 +74,8 @@ impl Memory {
     /// Sets the address of the mapping; `None` if it is no longer mapped.
     ///
     /// # Safety
-    /// `len` bytes must be readable at `start` until the next call of this method or of
-    /// [`Memory::withdraw`], and must not be written while a submitted loan exists.
+    /// `len` bytes must be readable at `start` until the next call of this method or of [`Memory::withdraw`] returns,
+    /// and must not be written while a submitted loan exists.
     pub(super) unsafe fn map(&self, start: Option<*const u8>) {
         self.state().place = start.map_or(Backing::Unmapped, Backing::Mapped);
     }
@@ -96,7 +96,8 @@ impl Memory {
             .unwrap_or_else(PoisonError::into_inner);
         if let Backing::Mapped(start) = state.place {
             state.place = if state.lent {
-                // SAFETY: mapped until this returns, by the contract of `map`, and not written.
+                // SAFETY: the contract of `map` requires that the memory stays mapped until this function returns, and
+                // that nothing writes to it.
                 Backing::Copied(unsafe { std::slice::from_raw_parts(start, self.len) }.to_vec())
             } else {
                 Backing::Unmapped

@@ -86,7 +86,8 @@ struct Flight {
     drawn: RenderInfo,
 }
 
-// SAFETY: any context of the share group may use the fence's name, on the thread on which that context is current.
+// SAFETY: a fence belongs to the share group. Any thread may use it while a context of the share group is current on
+// that thread.
 unsafe impl Send for Flight {}
 
 impl ReadBack {
@@ -106,7 +107,7 @@ impl ReadBack {
         sharing: Sharing,
         submit: Submit,
     ) -> Result<ReadBack, CaptureError> {
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             let gl = Gl::load(loader)?;
             Ok(ReadBack::with(gl, loader, sharing, submit))
@@ -124,7 +125,7 @@ impl ReadBack {
     /// As [`ReadBack::new`]. However, the context may be destroyed, or its display closed, at any time when no method
     /// is running.
     pub unsafe fn stateless(loader: Loader<'_>, submit: Submit) -> Result<ReadBack, CaptureError> {
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             let mut gl = Gl::load(loader)?;
             (gl.buffers, gl.copies, gl.storage) = (None, None, None);
@@ -137,7 +138,7 @@ impl ReadBack {
     unsafe fn with(gl: Gl, loader: Loader<'_>, sharing: Sharing, submit: Submit) -> ReadBack {
         let gl = Arc::new(gl);
         ReadBack {
-            // SAFETY: by the caller's contract.
+            // SAFETY: the caller upholds this function's contract.
             waiter: unsafe { Waiter::new(loader, sharing, &gl) },
             gl,
             submit,
@@ -224,7 +225,7 @@ impl ReadBack {
         self.in_flight.extend(self.waiter.stop());
         for flight in self.in_flight.drain(..) {
             if current {
-                // SAFETY: the context is current; the fence has no other user.
+                // SAFETY: the context is current, and nothing uses the fence afterwards.
                 unsafe { delete_fence(&self.gl, flight.fence) };
             }
         }
@@ -273,8 +274,8 @@ impl ReadBack {
                 let (buffer, memory) = self.slot(&mut saved, bytes)?;
                 saved.pack();
                 saved.bind_buffer(PIXEL_PACK_BUFFER, buffer);
-                // SAFETY: the context is current; the call writes `bytes` bytes, packed as set, into the bound buffer,
-                // which is large enough and has no reader.
+                // SAFETY: the context is current; `pack` has set the layout, so the call writes `bytes` bytes. They go
+                // into the bound buffer, which is large enough and has no reader.
                 unsafe {
                     (gl.base.read_pixels)(
                         0,
@@ -400,7 +401,7 @@ impl ReadBack {
         if first && self.looks && self.is_done(&flight, 0) {
             return ReadStatus::Submitted(self.land(flight));
         }
-        // SAFETY: the context is current. Its work must be flushed, because the thread waits in another context.
+        // SAFETY: the context is current. (The flush is necessary because the thread waits in another context.)
         unsafe { (self.gl.base.flush)() };
         if self.in_flight.is_empty() && self.gl.storage.is_some() {
             if let Some(flight) = self.waiter.wait_for(flight, &self.submit) {
@@ -423,7 +424,7 @@ impl ReadBack {
 
     /// Submits a finished picture.
     fn land(&mut self, flight: Flight) -> Option<Ticket> {
-        // SAFETY: the context is current; the fence has no other user.
+        // SAFETY: the context is current, and nothing uses the fence afterwards.
         unsafe { delete_fence(&self.gl, flight.fence) };
         if !flight.loan.memory().is_mapped() {
             let buffers = self.gl.buffers.as_ref()?;
@@ -461,8 +462,8 @@ impl ReadBack {
         saved.pack();
         saved.bind_buffer(PIXEL_PACK_BUFFER, 0);
         let to: *mut c_void = copied.bytes().as_mut_ptr().cast();
-        // SAFETY: the context is current. The call writes rows of 4-byte pixels without padding, for which the buffer
-        // has room.
+        // SAFETY: the context is current. The call writes rows of 4-byte pixels without padding, and `copied` has space
+        // for them.
         unsafe { (gl.base.read_pixels)(0, 0, width, height, gl.format.0, UNSIGNED_BYTE, to) };
         drop(saved);
         ReadStatus::Submitted((self.submit)(Box::new(copied), drawn))
@@ -537,7 +538,7 @@ fn create(gl: &Gl, saved: &mut Saved<'_>, bytes: usize) -> Option<Slot> {
 /// The context of `gl` must be current, and the buffer must have no reader.
 unsafe fn delete_buffer(gl: &Gl, buffer: c_uint) {
     if let Some(buffers) = &gl.buffers {
-        // SAFETY: by the caller's contract. This unmaps a mapped buffer.
+        // SAFETY: the caller upholds this function's contract. Deleting a mapped buffer also unmaps it.
         unsafe { (buffers.delete)(1, &raw const buffer) };
     }
 }
@@ -546,7 +547,7 @@ unsafe fn delete_buffer(gl: &Gl, buffer: c_uint) {
 /// A context of the share group of `gl` must be current, and the fence must have no other user.
 unsafe fn delete_fence(gl: &Gl, fence: Fence) {
     if let Some(buffers) = &gl.buffers {
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe { (buffers.delete_fence)(fence) };
     }
 }

@@ -32,8 +32,9 @@ pub struct PrivateContext {
     wait: Option<WaitSync>,
 }
 
-// SAFETY: any thread that holds a context may use it, one thread at a time: `enter` borrows mutably, and the
-// application's context is only queried on the thread where it is current.
+// SAFETY: any thread may make a context current and use it, but only one thread at a time. `enter` borrows `self`
+// mutably, so only one thread holds the private context. The application's context is only queried, on the thread where
+// it is current.
 unsafe impl Send for PrivateContext {}
 
 /// Keeps the private context current. When dropped, makes the previous context current again. On a GPU, the
@@ -62,7 +63,7 @@ impl PrivateContext {
                 "can't create a context that shares objects with the application's context: {why}"
             ))
         };
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             let maker = Maker::new(loader, sharing);
             let maker = maker.ok_or_else(|| {

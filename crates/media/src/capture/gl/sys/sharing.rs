@@ -81,7 +81,7 @@ impl Maker {
     /// # Safety
     /// `loader` must find the driver's functions.
     pub(super) unsafe fn new(loader: Loader<'_>, sharing: Sharing) -> Option<Maker> {
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             match sharing {
                 Sharing::Glx { threads } => {
@@ -121,7 +121,7 @@ impl Maker {
     /// # Safety
     /// The context of `gl` must be current.
     pub(super) unsafe fn share(self, gl: &Gl) -> Option<Shared> {
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             match self {
                 Maker::Glx(glx, xlib) => share_glx(glx, &xlib, gl),
@@ -152,7 +152,8 @@ impl Glx {
     /// Makes `to` current. `to` contains a display even without a context, because releasing a context needs a display.
     fn restore(&self, to: &Current) -> bool {
         let of = |drawable: Ptr| drawable.addr() as c_ulong;
-        // SAFETY: `to` was current earlier, or is valid.
+        // SAFETY: `to` was current on this thread earlier, or the caller passes a display and context that are still
+        // valid.
         unsafe { (self.make_current)(to.display, of(to.draw), of(to.read), to.context) != 0 }
     }
 }
@@ -172,7 +173,8 @@ impl Egl {
     }
 
     fn restore(&self, to: &Current) -> bool {
-        // SAFETY: `to` was current earlier, or is valid.
+        // SAFETY: `to` was current on this thread earlier, or the caller passes a display and context that are still
+        // valid.
         unsafe {
             let done = (self.make_current)(to.display, to.draw, to.read, to.context) != 0;
             if to.api != 0 {
@@ -232,7 +234,7 @@ impl Shared {
         if before.context.is_null() {
             self.make_current(false);
             if let ContextApi::Egl(egl, _) = &self.maker {
-                // SAFETY: this API was bound before.
+                // SAFETY: `before.api` was bound when the current context was queried.
                 unsafe { (egl.bind_api)(before.api) };
             }
             return;
@@ -393,7 +395,8 @@ impl Xlib {
     fn find() -> Option<Xlib> {
         use libloading::os::unix::Library;
         const NOLOAD: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD;
-        // SAFETY: no library is newly loaded, and the functions have these types.
+        // SAFETY: with `NOLOAD`, no library is loaded, so no initialiser runs. The fields have the types of libX11's
+        // functions.
         unsafe {
             let library = Library::open(Some("libX11.so.6"), NOLOAD).ok()?;
             Some(Xlib {
@@ -412,7 +415,8 @@ impl Xlib {
         unsafe extern "C" fn ignore(_: Ptr, _: Ptr) -> c_int {
             0
         }
-        // SAFETY: the display is open; the old handler is restored after all errors have arrived.
+        // SAFETY: the display is open. `sync` returns after all errors have arrived, and the old handler is restored
+        // after that.
         unsafe {
             let before = (self.handler)(Some(ignore));
             let result = f();

@@ -65,7 +65,7 @@ impl Waiter {
             gl: gl.clone(),
             // Without persistently mapped buffers, the thread could wait, but not submit pictures.
             maker: (gl.storage.is_some())
-                // SAFETY: by the caller's contract.
+                // SAFETY: the caller upholds this function's contract.
                 .then(|| unsafe { Maker::new(loader, sharing) })
                 .flatten(),
             worker: None,
@@ -84,7 +84,7 @@ impl Waiter {
     /// can't use its context. The application's context must be current and flushed.
     pub(super) fn wait_for(&mut self, flight: Flight, submit: &Submit) -> Option<Flight> {
         if let Some(maker) = self.maker.take() {
-            // SAFETY: the context of `gl` is current by the caller's contract.
+            // SAFETY: the caller has made the context of `gl` current, as the contract of `ReadBack::new` requires.
             self.worker = unsafe { maker.share(&self.gl) }
                 .and_then(|context| Worker::start(context, self.gl.clone(), submit.clone()));
         }
@@ -187,7 +187,7 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
             state = line.state();
             state.queue.push_front(flight);
         } else {
-            // SAFETY: a context of the share group is current; the fence has no other user.
+            // SAFETY: a context of the share group is current, and nothing uses the fence afterwards.
             unsafe { delete_fence(gl, flight.fence) };
             if finished == Some(true) {
                 ticket = submit(Box::new(flight.loan), flight.drawn);
@@ -243,7 +243,7 @@ fn without_signals<R>(start: impl FnOnce() -> R) -> R {
         before.assume_init()
     };
     let result = start();
-    // SAFETY: the mask was returned by the kernel.
+    // SAFETY: `before` is the mask that the kernel returned above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
 }

@@ -129,7 +129,7 @@ impl Ring {
         if state.broken || state.copying + state.lent >= SLOTS {
             return Ok(false);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         let recorded = unsafe { self.start_copy(&mut state, copy) };
         let slot = recorded.inspect_err(|_| state.broken = true)?;
         state.copying += 1;
@@ -261,7 +261,7 @@ unsafe fn pool(
     let info = vk::CommandPoolCreateInfo::default()
         .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
         .queue_family_index(family);
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller upholds this function's contract.
     let pool = unsafe { device.create_command_pool(&info, None)? };
     pools.push((family, pool));
     Ok(pool)

@@ -23,10 +23,10 @@ pub(super) struct Slot {
     commands: vk::CommandBuffer,
 }
 
-// SAFETY: handles are numbers, and all threads of the process may access the mapped memory. The slot's owner has
-// exclusive use.
+// SAFETY: Vulkan handles are not bound to a thread, and all threads of the process may access the mapped memory.
 unsafe impl Send for Slot {}
-// SAFETY: the slot is only read through a shared reference.
+// SAFETY: through a shared reference, safe code only reads the mapped memory. The unsafe methods require that the slot
+// has no other user.
 unsafe impl Sync for Slot {}
 
 /// Memory types for CPU reads, best first. Cached memory is read about ten times as fast as uncached memory.
@@ -67,7 +67,8 @@ impl Slot {
             pool,
             commands: vk::CommandBuffer::null(),
         };
-        // SAFETY: the caller's contract; handles not created are null, which destruction ignores.
+        // SAFETY: the caller upholds this function's contract; handles that were not created are null, and destroying
+        // null has no effect.
         unsafe {
             match slot.make(device) {
                 Ok(()) => Ok(slot),
@@ -89,7 +90,8 @@ impl Slot {
         let commands = vk::CommandBufferAllocateInfo::default()
             .command_pool(self.pool)
             .command_buffer_count(1);
-        // SAFETY: the caller's contract; each object is created from earlier ones.
+        // SAFETY: the caller upholds this function's contract; each object is created only from objects that already
+        // exist.
         unsafe {
             self.buffer = device.create_buffer(&buffer, None)?;
             let needs = device.get_buffer_memory_requirements(self.buffer);
@@ -172,8 +174,8 @@ impl Slot {
         let back: Vec<_> = (distinct.iter())
             .map(|part| barrier(part, read, part.layout).dst_access_mask(after))
             .collect();
-        // SAFETY: the caller's contract; the buffer holds the picture (`fits`), each region lies in the picture, and
-        // the handles live in `self`.
+        // SAFETY: the caller upholds this function's contract; the buffer holds the picture (`fits`), each region lies
+        // in the picture, and the handles live in `self`.
         unsafe {
             device.begin_command_buffer(commands, &once)?;
             device.cmd_pipeline_barrier(commands, all, copy, none, &[], &[], &to_read);
@@ -209,7 +211,7 @@ impl Slot {
             .wait_dst_stage_mask(&stages)
             .command_buffers(&commands)
             .signal_semaphores(&done);
-        // SAFETY: the caller's contract; `wait` leaves the fence unsignalled.
+        // SAFETY: the caller upholds this function's contract; `wait` leaves the fence unsignalled.
         unsafe { device.queue_submit(copy.queue, &[submit], self.fence) }
     }
 
@@ -222,7 +224,7 @@ impl Slot {
     /// # Safety
     /// The commands must have been submitted on this device, which must be live.
     pub(super) unsafe fn wait(&self, device: &ash::Device, turn: u64) -> Result<(), vk::Result> {
-        // SAFETY: the caller's contract; the fence has no other user.
+        // SAFETY: the caller upholds this function's contract; the fence has no other user.
         unsafe {
             loop {
                 match device.wait_for_fences(&[self.fence], true, turn) {
@@ -257,7 +259,8 @@ impl Slot {
     /// The device must be live, the slot idle, and its pool must have no other user during the
     /// call.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: the caller's contract; null is ignored, and freeing memory ends its mapping.
+        // SAFETY: the caller upholds this function's contract; destroying null has no effect, and freeing the memory
+        // also unmaps it.
         unsafe {
             if self.commands != vk::CommandBuffer::null() {
                 device.free_command_buffers(self.pool, &[self.commands]);

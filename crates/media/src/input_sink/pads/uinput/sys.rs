@@ -98,7 +98,7 @@ fn checked(answer: c_int) -> io::Result<()> {
 /// A request with a numeric argument.
 fn set(file: &File, number: c_ulong, value: u16) -> io::Result<()> {
     let request = request(WRITE, number, size_of::<c_int>());
-    // SAFETY: the argument is a number.
+    // SAFETY: the callers pass requests whose argument is a number.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), request, c_int::from(value)) })
 }
 

@@ -61,8 +61,8 @@ impl Canvas {
         visual: u32,
     ) -> Result<Canvas, String> {
         let window = Window::open(display, window, visual)?;
-        // SAFETY: `Window::open` made its context current on this thread, and finds the functions of that context. The
-        // context has OpenGL 3.3's core profile, which includes all functions in use.
+        // SAFETY: `Window::open` made its context current on this thread, and `Window::function` finds the functions of
+        // that context. The context has OpenGL 3.3's core profile, which includes all functions that are called here.
         unsafe {
             let gl = glow::Context::from_loader_function_cstr(|name| window.function(name));
             let renderer = gl.get_parameter_string(glow::RENDERER);
@@ -253,7 +253,7 @@ impl Canvas {
     /// The context must be current.
     unsafe fn area(&self, texture: Texture, area: Rect) {
         let below = self.height - area.y - area.height;
-        // SAFETY: the caller's contract. Three vertices without attributes read no memory.
+        // SAFETY: the caller upholds this function's contract. Three vertices without attributes read no memory.
         unsafe {
             self.gl.bind_texture(glow::TEXTURE_2D, Some(texture));
             (self.gl).scissor(area.x, below, area.width.max(0), area.height.max(0));
@@ -281,7 +281,7 @@ impl Canvas {
     }
 
     fn complaint(&self) -> Result<(), String> {
-        // SAFETY: the callers have made the context current.
+        // SAFETY: all callers have made the context current.
         match unsafe { self.gl.get_error() } {
             glow::NO_ERROR => Ok(()),
             error => Err(format!(

@@ -59,7 +59,7 @@ impl Program {
     /// # Safety
     /// The context must be current.
     pub(super) unsafe fn new(gl: &glow::Context) -> Result<Program, String> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds this function's contract.
         unsafe {
             let program = gl.create_program()?;
             for (kind, source) in [

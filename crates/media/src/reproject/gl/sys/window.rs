@@ -80,9 +80,8 @@ impl Window {
 
     fn create(&self, visual: u32) -> Result<glx::GLXContext, String> {
         let (x, glx, display) = (&self.x, &self.glx, self.display);
-        // SAFETY: the display is open; attributes end in 0 and outlive the calls; GLX's results are
-        // freed as specified. The function has the type that its extension specifies, and the
-        // extension is checked first.
+        // SAFETY: the display is open. The lists of attributes end in 0 and outlive the calls. GLX's results are freed
+        // as specified. The function has the type that its extension specifies, and the extension is checked first.
         unsafe {
             if (glx.glXQueryExtension)(display, null_mut(), null_mut()) == 0 {
                 return Err("the X server lacks GLX".to_owned());
@@ -153,7 +152,7 @@ impl Window {
     }
 
     fn has_extension(&self, name: &str) -> bool {
-        // SAFETY: the display is open. The string belongs to libGL and lives as long as the
+        // SAFETY: the display stays open until `self` is dropped. The string belongs to libGL, and lives as long as the
         // display.
         let all = unsafe {
             let screen = (self.x.XDefaultScreen)(self.display);
@@ -172,7 +171,8 @@ impl Window {
         type ForContext = unsafe extern "C" fn(c_int) -> c_int;
         let set = self.function(c"glXSwapIntervalEXT");
         if self.has_extension("GLX_EXT_swap_control") && !set.is_null() {
-            // SAFETY: the extension's function has this type; display and window are valid.
+            // SAFETY: `ForWindow` is the type of the extension's function. The display stays open until `self` is
+            // dropped, and the caller of `open` keeps the window.
             unsafe {
                 std::mem::transmute::<*const c_void, ForWindow>(set)(self.display, self.window, 1)
             };
@@ -180,14 +180,15 @@ impl Window {
         }
         let set = self.function(c"glXSwapIntervalMESA");
         if self.has_extension("GLX_MESA_swap_control") && !set.is_null() {
-            // SAFETY: the extension's function has this type; the context is current.
+            // SAFETY: `ForContext` is the type of the extension's function, and the context is current.
             unsafe { std::mem::transmute::<*const c_void, ForContext>(set)(1) };
         }
     }
 
     /// Makes the context current on this thread, if it is not current already.
     pub(super) fn make_current(&self) -> Result<(), String> {
-        // SAFETY: display and context are alive. No other thread uses them, because this type stays on its thread.
+        // SAFETY: `self` owns display and context until it is dropped. No other thread uses them, because this type is
+        // not `Send`.
         let made = unsafe {
             (self.glx.glXGetCurrentContext)() == self.context
                 || (self.glx.glXMakeCurrent)(self.display, self.window, self.context) != 0
@@ -200,7 +201,8 @@ impl Window {
 
     pub(super) fn swap(&self) -> Result<(), String> {
         self.make_current()?;
-        // SAFETY: display and window are alive.
+        // SAFETY: the display stays open until `self` is dropped. If the window is gone, the X server reports an error,
+        // which `log` handles.
         unsafe { (self.glx.glXSwapBuffers)(self.display, self.window) };
         match self.gone.load(Ordering::Acquire) {
             false => Ok(()),
@@ -209,7 +211,8 @@ impl Window {
     }
 
     pub(super) fn resize(&self, size: Size) {
-        // SAFETY: display and window are alive.
+        // SAFETY: the display stays open until `self` is dropped. If the window is gone, the X server reports an error,
+        // which `log` handles.
         unsafe {
             (self.x.XResizeWindow)(self.display, self.window, size.width, size.height);
             (self.x.XFlush)(self.display);
@@ -219,7 +222,8 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the context is destroyed before its display is closed; a display without a server may be closed.
+        // SAFETY: the context is destroyed before its display is closed; a display may be closed even if its server is
+        // gone.
         unsafe {
             if !self.context.is_null() {
                 if (self.glx.glXGetCurrentContext)() == self.context {

@@ -40,8 +40,8 @@ struct Drawn {
 impl Gpu {
     /// `None`, with a message, if lavapipe is not installed.
     fn open() -> Option<Gpu> {
-        // SAFETY: the Vulkan loader has no initialisers with preconditions; each function is called
-        // as specified, with live handles.
+        // SAFETY: the Vulkan loader has no initialisers with preconditions. Each Vulkan function is called as
+        // specified, with handles that are not destroyed yet.
         unsafe {
             let gpu = Gpu::try_open();
             if gpu.is_none() {
