@@ -203,7 +203,7 @@ impl Session {
                 };
             let asked = clock::now().0;
             self.send(&[Message::Ping { asked }]);
-            // The estimate is sent again each time, because the host forgets it when the player changes.
+            // The estimate is resent periodically, because the host forgets it when the player changes.
             if let Some(rate) = self.peer.estimate() {
                 shared.host.feedback(self.id, Feedback::Estimate(rate));
             }
