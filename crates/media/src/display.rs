@@ -15,8 +15,8 @@ use x11rb::protocol::xproto::{ImageOrder, Setup};
 use x11rb::rust_connection::RustConnection;
 
 /// Number of further attempts if the server closes a new connection, and the pause before each of them. A server resets
-/// itself after its last client has left (Xserver(1), `-noreset`), and closes connections that arrive meanwhile. A reset
-/// takes milliseconds (guesses, for a busy machine).
+/// itself after its last client has left (Xserver(1), `-noreset`), and closes connections that arrive meanwhile. A
+/// reset takes milliseconds; the values are guesses for a busy machine.
 const RETRIES: usize = 20;
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 

@@ -101,8 +101,8 @@ pub fn remove_abandoned(parent: &Path, prefix: &str, lock: &str) {
     }
 }
 
-/// Removes a folder, and its file `lock` last: without this file, [`remove_abandoned`] would not try again to remove a
-/// folder in which a file cannot be removed now.
+/// Removes a folder. Its file `lock` is removed last: if another file cannot be removed now, [`remove_abandoned`] finds
+/// the folder by this file, and tries again.
 ///
 /// # Errors
 /// Returns an error if a part of the folder cannot be removed.

@@ -62,7 +62,8 @@ impl Blocks {
             return None;
         }
         let line = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
-        // A source may render ahead, but the samples of this block were captured before `now`.
+        // A source may render ahead of time, and the timeline is then later than `now`. The samples of this block were
+        // captured before `now`, so the capture time is limited.
         let captured = line.min(now - duration_of(block.len() / CHANNELS));
         let samples = self.waiting.drain(..block.len());
         (block.iter_mut().zip(samples)).for_each(|(to, from)| *to = from);

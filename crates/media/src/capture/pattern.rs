@@ -108,7 +108,8 @@ impl Capture for Pattern {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => {
                     let mut count = [0; 8];
-                    // No other thread can have reset the waker. Even if one had, waking twice is harmless.
+                    // Only this thread resets the waker, so the read succeeds. If it failed, the only consequence would
+                    // be a second wake-up.
                     let _ = rustix::io::read(fd, &mut count);
                     return Ok(CaptureEvent::Woken);
                 }

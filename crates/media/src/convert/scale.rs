@@ -2,7 +2,7 @@
 //!
 //! This module does not scale up. First, rows are summed with 16-bit products, which the compiler vectorises. Then the
 //! sums are combined by columns. Weights add up to 256, so a flat area stays exact. For noise, the error is at most 3,
-//! and larger only if a pixel covers hundreds of source pixels.
+//! unless a pixel covers hundreds of source pixels.
 
 use std::ops::Range;
 

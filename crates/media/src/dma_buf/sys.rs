@@ -40,7 +40,8 @@ impl Map {
         let start = NonNull::new(start.cast::<u8>())
             .ok_or_else(|| io::Error::other("the kernel mapped page zero"))?;
         let map = Map { start, len, fd };
-        // This fails for a file that is not a dma-buf. Such a file could be truncated.
+        // The request also refuses a file that is not a dma-buf. Such a file could be truncated, which would make the
+        // mapping unreadable.
         map.sync(READ)?;
         Ok(map)
     }

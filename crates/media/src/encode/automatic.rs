@@ -15,7 +15,7 @@ use super::{BACKENDS, Backend, Codec, Probe, probe_at};
 pub const NAME: &str = "auto";
 
 /// The size of the test pictures. It is the size of an ordinary stream: a test with small pictures would also pass on a
-/// device that supports only those.
+/// device that supports only small pictures.
 pub const SIZE: Size = Size::new(1280, 720);
 
 /// The selected encoder.

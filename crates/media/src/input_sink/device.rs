@@ -160,7 +160,7 @@ impl Mapped {
         match (kind, code) {
             (EV_SYN, 0) => return self.write(),
             (EV_KEY, code) if value == 0 => _ = self.down.remove(&code),
-            // The peer controls the size of this set, so the size is limited. A keyboard has fewer keys.
+            // The peer controls the size of this set, so the size is limited. No keyboard has this many keys.
             (EV_KEY, code) if self.down.len() < MAX_REPORT => _ = self.down.insert(code),
             (EV_ABS, code) => self.touches.take(code, value),
             _ => {}

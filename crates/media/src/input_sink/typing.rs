@@ -68,7 +68,8 @@ impl Typing<'_> {
             let typed = self.map.character(way.keycode, mods, self.group);
             (typed == Some(wanted)).then_some(())?;
             let other = physical != Some(way.keycode);
-            // Applications treat the keypad's + differently: with Shift, xterm changes its font.
+            // The keypad's keys are avoided, because applications treat them differently: with Shift and the keypad's
+            // +, xterm changes its font.
             let symbol = self.map.symbol(way.keycode, mods, self.group);
             (!other || !symbol.is_some_and(is_keypad)).then_some(())?;
             // Programs that read keys by position, such as games and dosbox, may not support other keys.

@@ -174,8 +174,8 @@ impl Keymap {
         };
         let exact = |(code, mods): (&u8, &u8)| (*mods == bit && holds(*code)).then_some(*code);
         let code = self.modifiers.iter().find_map(exact)?;
-        // The third level's key is virtual, and AltGr acts as that key. Programs that read keys by
-        // position, such as wine, support only AltGr.
+        // The modifier map lists a virtual key for the third level, and AltGr acts as that key. AltGr is preferred,
+        // because programs that read keys by position, such as wine, support only AltGr.
         let listed = |code: u8| self.modifiers.get(&code).is_some_and(|mods| *mods != 0);
         let symbol = self.symbol(code, 0, 0);
         let real = |other: &u8| !listed(*other) && self.symbol(*other, 0, 0) == symbol;

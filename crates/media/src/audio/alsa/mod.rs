@@ -54,7 +54,8 @@ impl Capture {
     /// support 48 kHz, stereo, and 16-bit integers or 32-bit floating-point numbers.
     pub fn open(settings: &Settings) -> Result<Capture, AudioError> {
         let name = settings.device.as_deref().unwrap_or(DEFAULT_DEVICE);
-        // The period is half a payload, so that samples wait for a quarter of a payload on average.
+        // The period is half a payload. On average, a sample then waits for a quarter of a payload before it can be
+        // read.
         let opened = Pcm::open(name, settings.frame / 2, BUFFER);
         let pcm = opened.map_err(|why| error(name, &why))?;
         let bytes = frames_in(CHUNK) * CHANNELS * pcm.format().bytes();
@@ -95,8 +96,8 @@ impl Capture {
                     tracing::debug!(why, overruns, "the ALSA device was interrupted");
                     let restarted = self.pcm.restart(code);
                     restarted.map_err(|why| error(&self.name, &why))?;
-                    // A restarted device has no samples yet. Without this return, the caller would not check its
-                    // timeout if each read were interrupted.
+                    // A restarted device has no samples yet. Returning also lets the caller check its timeout, even if
+                    // every read is interrupted.
                     return Ok(());
                 }
                 ReadResult::Failed(code) => {
@@ -140,7 +141,7 @@ impl AudioCapture for Capture {
             let until = give_up.map_or(due, |give_up| give_up.min(due));
             match self.pace.wait(now) {
                 Duration::ZERO => self.pcm.wait(until.since(now)),
-                // A device without a clock always has samples, so `Pcm::wait` would not wait.
+                // A device without a clock always has samples, so `Pcm::wait` would return at once.
                 wait => std::thread::sleep(wait.min(until.since(now))),
             }
         }

@@ -13,13 +13,14 @@ const TOLERANCE: u32 = 1000;
 /// Maximum time by which reads may be ahead of real time. It is less than the limit of `Timeline` (60 ms).
 const AHEAD: Duration = Duration::from_millis(40);
 
-/// Maximum delay that late reads make up for by reading faster than real time. It is longer than the device's buffer.
+/// After a delay, at most this much time is made up for by reading faster than real time. It is longer than the
+/// device's buffer.
 const BEHIND: Duration = Duration::from_millis(250);
 
 /// The time up to which samples were read. This type has no clock; `now` is an argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// The time on our clock at which the samples that were read end, if the device's clock is too fast by 0.1 %
+    /// The end of the samples read so far, on our clock. It is computed as if the device's clock were 0.1 % too fast
     /// ([`TOLERANCE`]).
     read_to: Instant,
 }

@@ -73,8 +73,8 @@ struct Functions {
 }
 
 impl Functions {
-    /// Loads the system's library. The library is never unloaded: it would not free its configuration, and would
-    /// allocate the configuration again at each load.
+    /// Loads the system's library. The library is never unloaded, because it does not free its configuration when it is
+    /// unloaded, and allocates a new configuration at each load.
     fn load() -> Result<Functions, String> {
         let flags = RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: libasound has no initialiser with preconditions.

@@ -44,9 +44,9 @@ impl NullSink {
             "sink_name={name} format=float32le rate={RATE} channels=2 \
              sink_properties=device.description={NAME}"
         );
-        // Until a client requests less, the sink renders ahead: at most 50 ms without rewinding, instead of 2 s.
-        // Samples rendered ahead are missing in the sink's monitor at the start of a stream. `norewinds` is available
-        // since PulseAudio 15.
+        // Until a client requests a lower latency, the sink renders ahead of time: up to 2 s, or up to 50 ms without
+        // rewinding. Samples rendered ahead are missing in the sink's monitor at the start of a stream. `norewinds` is
+        // available since PulseAudio 15.
         let prompt = format!("{argument} norewinds=1");
         let module = (connection.load_module(MODULE, &prompt))
             .or_else(|_| connection.load_module(MODULE, &argument))?;

@@ -18,7 +18,8 @@ pub const PLAYBACK: PlaybackBackend = PlaybackBackend {
 };
 
 /// Number of payloads that the server requests in advance. The stream's fill level is known only while it is below this
-/// amount. Up to two device periods and two payloads are queued (`JitterBuffer::next`).
+/// amount, so the amount exceeds the usual fill level: up to two device periods and two payloads
+/// (`JitterBuffer::next`).
 const AHEAD: u32 = 4;
 
 /// Plays to one device.

@@ -144,7 +144,8 @@ impl HiddenPointer {
                     Err(e) => return Err(self.records.broke(e)),
                 },
                 Some(ERROR) => return Err(self.records.broke("the server refused to record")),
-                // These are events that no client can refuse, such as a keyboard mapping change.
+                // All other packets are events that the server sends to every client, such as a keyboard mapping
+                // change.
                 Some(_) if self.bytes.len() >= EVENT => EVENT,
                 _ => return Ok(()),
             };

@@ -35,8 +35,8 @@ static SOFTWARE: sys::Kind = sys::Kind {
         ("flags2", "+chunks"),
         ("threads", "1"),
         ("thread_type", "slice"),
-        // With error resilience enabled, libavcodec conceals the rest of the picture after every chunk: 10–25 times slower
-        // (measured).
+        // With error resilience enabled, libavcodec conceals the rest of the picture after every chunk, which makes
+        // decoding 10 to 25 times slower (measured).
         ("enable_er", "0"),
     ],
     whole: false,

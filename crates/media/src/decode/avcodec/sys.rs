@@ -21,7 +21,7 @@ use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Fu
 const PADDING: usize = 64;
 /// Initial space for a slice, grown on demand.
 const FIRST_CAPACITY: usize = 256 * 1024;
-/// Maximum slice: 16 Mpixel at 4:2:0 are 24 MiB uncompressed.
+/// Maximum size of a slice in bytes: more than an uncompressed picture of 16 Mpixel at 4:2:0, which has 24 MiB.
 const MAX_CHUNK: usize = 32 * 1024 * 1024;
 
 /// A decoder of libavcodec, and its settings.

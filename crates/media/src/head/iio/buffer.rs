@@ -16,8 +16,8 @@ use super::attributes::{self, Changes};
 use super::device::{AXES, Kind, MAX_ENTRIES};
 use super::scan::{Channel, Layout, SampleType, Scan};
 
-/// Number of scans in the kernel's buffer: a third of a second at 200 Hz, and 64 ms at the highest rate. This is the
-/// maximum delay of the thread without a loss: if the buffer is full, the kernel drops newer scans.
+/// Number of scans in the kernel's buffer: a third of a second at 200 Hz, and 64 ms at the highest rate. If the reading
+/// thread is late by more than this, scans are lost, because the kernel drops new scans while the buffer is full.
 const LENGTH: &str = "64";
 
 /// Bytes read in one call: 170 scans of six words and a timestamp.

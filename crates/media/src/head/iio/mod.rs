@@ -106,7 +106,7 @@ impl Iio {
         let (input, interval) = match open_buffers(&sensors, periods, &mut buffers) {
             Ok(streams) => (Input::Buffers(streams), None),
             Err(why) => {
-                // This undoes the set-up so far.
+                // Dropping the changes restores the buffers' attributes.
                 drop(std::mem::take(&mut buffers));
                 tracing::info!(
                     "the sensor's values are read one at a time, without its buffer: {why}"

@@ -15,7 +15,7 @@ const WINDOW: f64 = 1.0;
 const MIN_SAMPLES: u32 = 16;
 
 /// Maximum standard deviation of an axis of the gyroscope at rest, in radians per second: 0.3°, six times the noise of
-/// an MPU-6050 (0.05° at 100 Hz, data sheet 3.4, section 6.1); a head that is held still exceeds this limit.
+/// an MPU-6050 (0.05° at 100 Hz, data sheet 3.4, section 6.1); even a head that is held still exceeds this limit.
 const GYROSCOPE_NOISE: f64 = 0.3 * std::f64::consts::PI / 180.0;
 
 /// Maximum standard deviation of an axis of the accelerometer at rest, in m/s²: four times the

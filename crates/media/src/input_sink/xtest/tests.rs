@@ -507,7 +507,7 @@ fn a_grabbing_window_manager_sees_the_button_go_up() {
     listener.conn.grab_server().unwrap();
     x11rb::wrapper::ConnectionExt::sync(&listener.conn).unwrap();
     let (done, finished) = std::sync::mpsc::sync_channel(1);
-    // In a separate thread: a sink that waits for the grab's end would never return.
+    // The sink runs in a separate thread, because a sink that waits for the end of the grab would never return.
     let dragging = std::thread::spawn(move || {
         let moved = sink.apply(&InputEvent::PointerAbsolute { x: 9000, y: 9000 });
         let _ = done.send(moved.and_then(|()| sink.apply(&drag(false))));

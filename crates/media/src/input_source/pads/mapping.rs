@@ -285,7 +285,7 @@ impl Mapping {
         let mut state = PadState::NEUTRAL;
         let mut sticks = [0_i32; 4];
         for (target, control) in &self.controls {
-            // From -1 to 1 for a full axis, from 0 to 1 for half an axis, in units of 1/65 535.
+            // The value of a full axis is from -1 to 1, and of half an axis from 0 to 1, in units of 1/65 535.
             let (whole, value) = match *control {
                 Control::Key(code) => (false, if is_down(code) { FULL } else { 0 }),
                 Control::Axis(code, half, inverted) => {

@@ -219,7 +219,7 @@ impl<'a> Saved<'a> {
         let wanted = if gl.version.embedded {
             BACK
         } else {
-            // The draw buffer has the right name, so its name is used to read.
+            // The name that selects the draw buffer is right for this driver, so it is also used to read.
             let before = self.undo.len();
             if matches!(gl.framebuffers, Some((_, Targets::Two))) {
                 self.bind_framebuffer(DRAW_FRAMEBUFFER, 0);

@@ -205,12 +205,13 @@ impl Ring {
             .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
-            // The thread can only have panicked in the submitter. In that case, the thread holds nothing.
+            // If the thread has panicked, it did so in the submitter, and no longer holds a slot.
             let _ = waiter.join();
         }
         let passed = std::mem::take(&mut self.shared.state().passed);
         let mut replaced: Vec<Arc<Submitter>> = Vec::new();
-        // The newest picture may have been dropped while the host keeps an older picture.
+        // Each submitter gets a copy of its newest picture that still exists. The newest picture may have been dropped
+        // while the host keeps an older one.
         for (lent, to) in passed.into_iter().rev() {
             let Some(lent) = lent.upgrade() else {
                 continue;
@@ -223,7 +224,8 @@ impl Ring {
             to.replace(clock::now(), copied);
             replaced.push(to);
         }
-        // Dropped before the wait, so that no source stays alive that the application has dropped.
+        // The submitters are dropped before the wait. Otherwise, a source that the application has dropped would stay
+        // alive during the wait.
         drop(replaced);
         let state = self.shared.state();
         let waited = self

@@ -150,7 +150,8 @@ impl Slot {
         let copy = vk::PipelineStageFlags::TRANSFER;
         let all = vk::PipelineStageFlags::ALL_COMMANDS;
         let none = vk::DependencyFlags::empty();
-        // The application may rely on the queue to order earlier and later drawing, without a semaphore.
+        // The application may order its drawing by submitting it to one queue, without semaphores. Therefore, the
+        // barriers wait for all earlier commands, and all later commands wait for the copy.
         let written = (
             vk::AccessFlags::MEMORY_WRITE,
             vk::AccessFlags::TRANSFER_READ,
