@@ -1,7 +1,7 @@
 //! Continuous mode as in the paper (sections IV-A1 and IV-C, Fig. 9 a): a thread of the library polls the pixel buffer of an
 //! application that submits no pictures itself.
 //!
-//! The thread has an OpenGL context of its own, which shares the application's buffers. OpenGL does not report when the
+//! The thread has its own OpenGL context, which shares the application's buffers. OpenGL does not report when the
 //! buffer holds a complete picture. So the thread copies the buffer until two copies in a row are equal, but at most
 //! eight times, and sends only pictures that differ from the previous one. A picture can still be torn if the
 //! application is interrupted while it fills the buffer, or draws faster than the buffer can be copied. Pictures that

@@ -55,7 +55,7 @@ use openuvr_terminal::signals::stop_on_signals;
 /// The time without an answer after which a hint is printed. It is far longer than a round trip.
 const HINT_DELAY: Duration = Duration::from_secs(1);
 
-/// The text of the hint. The message of [`HandshakeError::TimedOut`] asks the same questions when the client gives up.
+/// The text of the hint. When the client gives up, [`HandshakeError::TimedOut`] asks the same questions.
 const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
 
 /// The interval at which the main thread checks whether a signal has arrived or the time limit has been reached.
@@ -129,8 +129,8 @@ fn account<'a>(portal: &'a PortalAddress, config: &'a ClientConfig) -> Account<'
     }
 }
 
-/// Plays at `host`, or at a discovered host, until the client ends. `stop` is the stop flag if the caller has already
-/// installed one.
+/// Plays at `host`, or at a discovered host, until the client ends. `stop` is the stop flag of the signal handlers, if
+/// the caller has already installed them.
 fn play(
     config: &ClientConfig,
     mut io: ClientIo,
@@ -251,8 +251,8 @@ fn open(
     Ok(opened)
 }
 
-/// Creates a client of a discovered host. The client uses any of the host's addresses, and authenticates the host only
-/// by the key that is stored for this host.
+/// Creates a client of a discovered host. The client connects to any of the host's addresses, but accepts only the host
+/// whose key is stored.
 fn open_discovered(
     config: &ClientConfig,
     host: discovery::SelectedHost,

@@ -39,7 +39,6 @@ impl From<&HostConfig> for Options {
     }
 }
 
-/// The current and former clients.
 pub(crate) struct Clients {
     /// The subcommand in the prefix of each line.
     subcommand: &'static str,
@@ -52,7 +51,6 @@ pub(crate) struct Clients {
 /// The state of the host after a report.
 #[must_use]
 pub(crate) enum HostState {
-    /// The host is running.
     Running,
     /// The host has ended normally.
     Ended,
@@ -243,7 +241,7 @@ impl Clients {
         self.recorder.tick(now);
     }
 
-    /// Completes the files. Unless records may have been lost, prints for each client the number of frames without a
+    /// Completes the files. If no records can have been lost, prints for each client the number of frames without a
     /// record.
     ///
     /// # Errors
@@ -260,7 +258,7 @@ impl Clients {
     }
 }
 
-/// For each client, the number of frames without a record, if there are any. Empty if records may have been lost.
+/// The number of frames without a record for each client that has any. Empty if records may have been lost.
 fn unrecorded(summary: &Summary, lossy: bool) -> Vec<(&str, u64)> {
     let clients = summary.subscribers.iter().filter(|_| !lossy);
     let counted = clients.map(|client| (client.name.as_str(), client.unaccounted()));

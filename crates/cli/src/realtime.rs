@@ -14,7 +14,7 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use crate::config::kind::Realtime;
 
 /// Creates the configured scheduler. With real-time scheduling, also locks this program's memory. The scheduler's
-/// report contains the settings that the system has denied.
+/// report lists the settings that the system has denied.
 pub(crate) fn scheduler(wanted: Realtime, cores: &BTreeSet<usize>) -> Scheduler {
     let scheduler = match wanted {
         Realtime::Auto => Scheduler::new(),

@@ -1,4 +1,4 @@
-//! `openuvr run`: starts a game with the hook in it, and prints the messages of the host inside the game.
+//! `openuvr run`: starts a game with the hook loaded, and prints the messages of the host inside the game.
 //!
 //! ```text
 //! openuvr run ─► game (LD_PRELOAD=libopenuvr_hook.so, a Vulkan layer, OPENUVR_RUN=socket)
@@ -62,7 +62,7 @@ const NO_PICTURE_HINT: &str = "Possible causes: the game is a 32-bit, static or 
 const NO_PICTURE_HINT_API: &str = "Possible causes: the application does not link libopenuvr, links a version older \
                                    than this program, or does not start its host (`openuvr_init_thread`)";
 
-/// The program to start: a game with the hook in it, an application that links libopenuvr, or an OpenXR application on
+/// The program to start: a game with the hook loaded, an application that links libopenuvr, or an OpenXR application on
 /// OpenUVR's runtime.
 pub(crate) struct Launch<'a> {
     /// The name of the subcommand, printed before each message.
@@ -479,7 +479,7 @@ pub(crate) fn exit_code(status: Option<ExitStatus>) -> ExitCode {
     ExitCode::from(code_of(status))
 }
 
-/// The exit code of the game, like [`exit_code`], but as a number.
+/// Like [`exit_code`], but returns a number.
 pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     let code = status.and_then(|status| {
         let signal = status.signal().map(|signal| signal + 128);

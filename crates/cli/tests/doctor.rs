@@ -41,7 +41,7 @@ fn level<'a>(report: &'a Value, name: &str) -> &'a str {
     finding(report, name)["level"].as_str().expect("a word")
 }
 
-/// Any free port: 4710 may be in use on this machine.
+/// Any free port, because 4710 may be in use on this machine.
 const FREE: [&str; 2] = ["--port", "0"];
 
 #[test]

@@ -29,7 +29,7 @@ pub(crate) fn bind_both(bind: SocketAddr) -> io::Result<(TcpListener, UdpSocket)
     }
 }
 
-/// See the module.
+/// The sockets for browsers' media; see the module's documentation.
 pub(crate) struct MediaSockets {
     main: UdpSocket,
     /// The additional sockets, each bound to an address of this machine, for browsers at the same address.
@@ -69,8 +69,9 @@ impl MediaSockets {
         &self.main
     }
 
-    /// The additional sockets, each with the only source address from which the gateway accepts datagrams at this
-    /// socket. Browsers on this machine send from this address, and the kernel drops packets from a network that have a
+    /// The additional sockets, each with an address. At such a socket, the gateway accepts only datagrams from its
+    /// address, from which browsers on this machine send. Other machines cannot forge it, because the kernel drops
+    /// packets from a network that have a local source address.
     /// local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();

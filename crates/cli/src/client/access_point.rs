@@ -74,7 +74,7 @@ fn typed() -> Result<Passphrase> {
 }
 
 impl Use {
-    /// The interface through which the host is reached.
+    /// The interface that leads to the host.
     pub(super) fn interface(&self) -> Option<&str> {
         match self {
             Use::Joined(joined) => Some(joined.interface()),

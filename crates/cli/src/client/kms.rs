@@ -87,7 +87,7 @@ pub(super) fn open(
     built_in::open(display, refresh, window)
 }
 
-/// The hidden subcommand that releases the console after a kill.
+/// The hidden subcommand that releases the console after the client has been killed.
 pub(crate) fn commands() -> Option<Command> {
     built_in::commands()
 }

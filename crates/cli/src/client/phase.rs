@@ -9,7 +9,7 @@ use openuvr_proto::display::{Display, Eyes, RefreshTiming};
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_runtime::client::ClientRuntime;
 
-/// The maximum wait for a vertical blank before the thread checks its stop flag.
+/// The maximum wait for a vertical blank. Then the thread checks its stop flag.
 const BLANK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The interval of reports to the host. Errors of the period and of the clocks accumulate between reports.
@@ -56,8 +56,8 @@ impl DisplayReporter {
     }
 }
 
-/// Runs `work` while the refresh times of the X display `display` are sent to the host of `client`. If the times are
-/// unavailable, it only runs `work`.
+/// Runs `work`. Meanwhile, sends the refresh times of the X display `display` to the host of `client`, if they are
+/// available.
 pub(super) fn report_during<T>(
     display: &str,
     eyes: Option<Eyes>,

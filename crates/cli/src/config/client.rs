@@ -39,7 +39,7 @@ use super::{
     ConfigError, Default, Environment, LONGEST_NAME, NO_DISPLAY, Settings, check_distinct, settings,
 };
 
-/// The message if there is no output folder for pictures.
+/// The error message if `--present headless` has no output folder.
 const MISSING_FOLDER: &str = "--present headless requires a folder: use --output FOLDER";
 
 settings! {

@@ -595,7 +595,7 @@ impl HostConfig {
         self.fit.unwrap_or(modes && !part)
     }
 
-    /// Whether the source runs on a timer instead of capturing when an application draws.
+    /// Whether the source captures at fixed intervals instead of when an application draws.
     fn is_timed(&self) -> bool {
         matches!(
             self.subject(),
@@ -744,7 +744,7 @@ impl HostConfig {
         Ok(())
     }
 
-    /// Checks that no output file is also another output file or the clip.
+    /// Checks that no output file equals another output file or the clip.
     pub(super) fn check_files(&self) -> Result<(), ConfigError> {
         check_distinct(&[
             ("clip", self.clip.as_deref()),

@@ -342,7 +342,7 @@ pub(super) fn seconds() -> Kind<Duration> {
     time_from("1s", 1.0, "90s")
 }
 
-/// A time from `low` seconds, which is called `lowest`, to 30 days.
+/// A time from `low` seconds (`lowest` in messages) to 30 days.
 fn time_from(lowest: &str, low: f64, examples: &str) -> Kind<Duration> {
     const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     Kind {

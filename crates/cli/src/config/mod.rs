@@ -494,8 +494,8 @@ const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: use --wayland-dis
 pub(crate) struct ConfigError(String);
 
 impl ConfigError {
-    /// Whether the command line or the settings would be wrong on every machine. A missing display depends on the
-    /// machine, so it is not a usage error.
+    /// Whether the command line or the settings would be wrong on every machine. A missing display is not a usage
+    /// error, because it depends on the machine.
     pub(crate) fn is_usage_error(&self) -> bool {
         !self.0.starts_with(NO_DISPLAY) && !self.0.starts_with(NO_WAYLAND_DISPLAY)
     }
@@ -602,7 +602,7 @@ enum FileIdentity {
 }
 
 impl FileIdentity {
-    /// `None` for files that several settings may share, such as /dev/null.
+    /// The identity of the file; `None` for files that several settings may share, such as /dev/null.
     fn of(path: &Path) -> Option<FileIdentity> {
         if let Ok(there) = std::fs::metadata(path) {
             return (there.is_file()).then(|| FileIdentity::Existing(there.dev(), there.ino()));

@@ -14,7 +14,7 @@ pub(super) struct StereoOptions {
 }
 
 impl StereoOptions {
-    /// Whether a separate thread draws stereo pictures, instead of the media thread showing them as they are decoded.
+    /// Whether a separate thread draws stereo pictures. Otherwise, the media thread shows them as they are decoded.
     pub(super) fn draws(&self) -> bool {
         let reprojects = match self.reproject {
             Reproject::Auto => self.has_head,

@@ -223,8 +223,8 @@ fn window_wait(config: &HostConfig) -> Duration {
     (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
-/// Returns a function that returns whether to keep waiting for a missing window. Its first call prints that the window
-/// is missing.
+/// Returns a function that tells whether to keep waiting for a missing window. Its first call prints that the window is
+/// missing.
 fn keep_waiting(config: &HostConfig, stop: &AtomicBool) -> impl FnMut() -> bool {
     let mut reported = false;
     move || {

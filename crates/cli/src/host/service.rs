@@ -11,15 +11,15 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use sd_notify::NotifyState;
 
-/// How many messages the service manager gets within the watchdog's time limit. With four, the manager does not end the
-/// host if a thread is late once.
+/// How many messages the service manager gets within the watchdog's time limit. With four messages, a single late one
+/// does not make the manager end the host.
 const MESSAGES_PER_LIMIT: u32 = 4;
 
-/// Maximum number of messages that wait until the thread sends them. Further messages are dropped.
+/// Maximum number of messages that wait for the thread. Further messages are dropped.
 const QUEUE: usize = 2;
 
-/// How long the ending host waits until the last message is sent. Without this message, the manager still notices the
-/// end of the process.
+/// How long the ending host waits for the last message to be sent. If it is not sent, the manager still notices the end
+/// of the process.
 const LAST_MESSAGE: Duration = Duration::from_millis(200);
 
 /// The service manager of this process, if there is one.

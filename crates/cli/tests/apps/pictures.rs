@@ -28,8 +28,8 @@ pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
         both += a * b;
         squares = (squares.0 + a * a, squares.1 + b * b);
     }
-    /// A picture with less variance of its brightness levels is flat. The correlation of two flat pictures counts
-    /// as 1, and that of a flat picture and another one as 0.
+    /// Minimum variance of the brightness levels. A picture with less variance is flat. The correlation of two flat
+    /// pictures counts as 1, that of a flat and another picture as 0.
     const FLAT: f64 = 1.0;
     match squares.0.min(squares.1) / count < FLAT {
         true if squares.0.max(squares.1) / count < FLAT => 1.0,
@@ -50,7 +50,6 @@ pub(crate) fn region(of: &Shot, (x, y): (i16, i16), size: Size) -> Shot {
     Shot { size, pixels }
 }
 
-/// Number of pixels that differ between two pictures of the same size.
 pub(crate) fn differing(one: &Shot, other: &Shot) -> usize {
     let (one, other) = (one.colours(), other.colours());
     one.iter().zip(&other).filter(|(a, b)| a != b).count()

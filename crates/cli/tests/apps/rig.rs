@@ -34,20 +34,20 @@ const ESCAPE: u8 = 1 + 8;
 const ALIKE: f64 = 24.0;
 const CORRELATED: f64 = 0.7;
 
-/// If fewer pixels than this differ from the first pixel, the picture shows an empty window. A prompt has more such
-/// pixels.
+/// Minimum number of pixels that differ from the first pixel. With fewer, the picture shows an empty window. A prompt
+/// has more such pixels.
 const PAINTED: usize = 40;
 
 /// Time limit for a program to load. Wine first creates a prefix, and games load textures with software drivers.
 const LOADING: Duration = Duration::from_secs(180);
 
-/// Windows with fewer pixels are not menus: toolkits use windows of one pixel for grabs.
+/// Minimum number of pixels of a menu. Smaller windows are not menus: toolkits use windows of one pixel for grabs.
 const SMALLEST: usize = 400;
 
 /// A program that is streamed to a client.
 pub(crate) struct Trial {
     client: Program,
-    /// The host, or the program with the host in it.
+    /// The host, or the program that contains the host.
     host: Program,
     program: Option<Program>,
     _manager: Program,
@@ -94,7 +94,6 @@ impl Area {
         Size::new(side(self.right - self.left), side(self.bottom - self.top))
     }
 
-    /// The position relative to `origin`.
     fn from(self, origin: (i16, i16)) -> (i16, i16) {
         let at = |pixels: i32, origin: i16| i16::try_from(pixels).expect("a coordinate") - origin;
         (at(self.left, origin.0), at(self.top, origin.1))
@@ -382,7 +381,6 @@ impl Trial {
         shown.collect()
     }
 
-    /// The part of the window that is on the screen.
     fn visible(&self) -> Area {
         let (at, size) = self.geometry();
         let capture = ScreenCapture::open(&self.here);
@@ -500,8 +498,8 @@ fn start_client(folder: &Folder, display: &Display, port: u16, args: &[&str]) ->
     client
 }
 
-/// The largest managed window, once its size is constant for some polls: programs show splash screens
-/// first, and resize themselves.
+/// The largest managed window, once several polls return the same size: programs show splash screens first, and resize
+/// themselves.
 fn main_window(display: &Display) -> Window {
     let (xtest, capture) = (XTest::open(display), ScreenCapture::open(display));
     let mut steady = (None, 0);

@@ -76,7 +76,7 @@ pub(crate) enum Opens {
     Held(&'static [u8], u8),
 }
 
-/// A known failure and its reason. As long as the failure is listed, the check must fail.
+/// A known failure and its reason. A listed check must fail, so that the list stays up to date.
 pub(crate) struct KnownFailure {
     pub(crate) method: CaptureMethod,
     pub(crate) check: Check,

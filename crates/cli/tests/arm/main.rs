@@ -105,9 +105,9 @@ impl Writer {
             .collect()
     }
 
-    /// Ends the client, so that all files are complete, and reads the pictures of complete frames. An emulated client
-    /// may be too slow for a frame on a busy machine. It then conceals the lost slices, so this picture and the
-    /// pictures that refer to it differ from the sent ones.
+    /// Ends the client, so that all files are complete, and reads the pictures of complete frames. On a busy machine,
+    /// an emulated client may be too slow for a frame. The client then conceals the lost slices, so that this picture
+    /// and the pictures that refer to it differ from the sent ones.
     fn stop(mut self) -> BTreeMap<String, Shot> {
         self.program.signal(Signal::INT);
         let (status, _) = self.program.wait();

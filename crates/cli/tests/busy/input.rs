@@ -10,7 +10,8 @@ use crate::support::{Display, Folder, Host, PIN, eventually, skip};
 
 const SIZE: &str = "320x200";
 
-/// Number of alphabets to type, time for which a key is held, and pause before the next key: 130 keys in six seconds.
+/// The number of alphabets to type, the time for which a key is held, and the pause before the next key: 130 keys in
+/// six seconds.
 const ALPHABETS: usize = 5;
 const HELD: &str = "wait 20ms\n";
 const PAUSE: &str = "wait 25ms\n";

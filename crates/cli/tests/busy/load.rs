@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::real_time_loops::{Pattern, RealTimeLoops};
 use crate::support::{Folder, skip};
 
-/// Threads or compilers per core. On two cores, this results in a load average of eight. The problem reports that led
-/// to this tier had load averages of ten to fifteen, including the measured programs.
+/// Threads or compilers per core. On two cores, the load average becomes eight. In the problem reports that led to
+/// these tests, it was ten to fifteen, including the measured programs.
 const FOR_EACH_CORE: usize = 4;
 
 /// A kind of load.

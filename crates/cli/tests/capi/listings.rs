@@ -19,10 +19,11 @@ const HUB: [u8; 3] = [0, 51, 255];
 
 /// The number of pictures that the paper's program of Fig. 9 (a) streams.
 const PICTURES: u32 = 600;
-/// Maximum number of torn pictures: a sixth. While two compilers ran, 43 of 600 pictures were torn; CI is busier.
+/// Maximum number of torn pictures: a sixth. With two compilers running, 43 of 600 pictures were torn; CI machines are
+/// busier.
 const MAX_TORN: u32 = PICTURES / 6;
-/// If the machine stalls for longer than this, the paper's program may be interrupted for the duration of a copy of its
-/// buffer, and the test measures again. A copy takes a few milliseconds with a software renderer.
+/// The maximum stall of the machine. A longer stall may interrupt the paper's program for the duration of a copy of its
+/// buffer, so the test measures again. A copy takes a few milliseconds with a software renderer.
 const STALLED: Duration = Duration::from_millis(5);
 
 /// The host on its own display.
@@ -66,7 +67,6 @@ pub(crate) fn is_hub_at(
     pixel_is(&shot, at, HUB) && pixel_is(&shot, not_at, GROUND)
 }
 
-/// Waits for [`is_hub_at`].
 pub(crate) fn wait_for_hub_at(capture: &ScreenCapture, at: (usize, usize), not_at: (usize, usize)) {
     eventually("the hub moves", || {
         is_hub_at(capture, at, not_at).then_some(())

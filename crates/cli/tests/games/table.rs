@@ -142,7 +142,7 @@ impl Table {
         self.run = Some(run);
     }
 
-    /// Starts a client on the other machine. The client discovers the host.
+    /// Starts a client on the other machine, where it discovers the host.
     pub(crate) fn join(&mut self) {
         let (dir, wav) = (
             self.folder.join("client"),

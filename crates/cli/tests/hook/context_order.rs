@@ -1,5 +1,5 @@
-//! OpenGL contexts that end in each possible order, in a program under the address sanitizer. A client that joins later
-//! gets a complete picture, no matter from which context the host has read its copy.
+//! OpenGL contexts that end in each possible order, in a program under the address sanitizer. Whichever context the
+//! host read its copy from, a client that joins later gets a complete picture.
 //!
 //! The sanitizer watches the memory of the program and the driver. Freed memory is overwritten and never reused, and
 //! reading it ends the program.

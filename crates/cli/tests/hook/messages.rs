@@ -1,5 +1,5 @@
-//! Output of the game and of `openuvr run`. Neither interrupts the other's lines, and both continue if their output
-//! cannot be written.
+//! Output of the game and of `openuvr run`. Neither program interrupts lines of the other, and both continue if their
+//! output cannot be written.
 
 use std::fs::{File, read_to_string};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! A client of a single window types and clicks into that window only, even if another window covers it.
+//! A client of a single window types and clicks only into that window, even if another window covers it.
 
 use x11rb::protocol::xproto::{
     AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, EventMask, PropMode,
@@ -30,9 +30,9 @@ fn covered(rig: &Rig) -> (App, App, Host, Program) {
     (streamed, cover, host, client)
 }
 
-/// Waits until the window manager maps windows: during its start, it ignores requests. Returns the first program, which
-/// stays connected, with its window unmapped. If it disconnected, the next window would get the same id, and the window
-/// manager might mistake the next window for the first.
+/// Waits until the window manager maps windows, because it ignores requests during its start. Returns the program that
+/// tested this. The program stays connected, with its window unmapped: otherwise, the next window would get the same
+/// id, and the window manager might mistake it for this one.
 fn first_window(side: &Display) -> App {
     let first = App::open(side, "first", (0, 0, 10, 10));
     let xtest = XTest::open(side);

@@ -133,8 +133,8 @@ window.mainloop()
     without: &[],
 };
 
-/// A byte order mark at the start of the file marks it as UTF-8. The host uses the client's layout: with a US layout at
-/// the host, wine accepted only seven of the letters that the US layout lacks.
+/// The byte order mark at the start of the file marks it as UTF-8. The host uses the client's layout, because with a US
+/// layout, wine accepted only seven of the letters that the US layout lacks.
 const WINE: Toolkit = Toolkit {
     needs: "command -v wine",
     start: r#"printf '\357\273\277' > "$1"; exec wine notepad "$(winepath -w "$1")""#,
@@ -184,7 +184,7 @@ fn managed_windows(xtest: &XTest) -> Vec<u32> {
 }
 
 /// Whether a managed window has the keyboard focus. An active window may still lack the focus, because some programs
-/// set the focus themselves, later.
+/// set the focus later themselves.
 fn has_keyboard(xtest: &XTest) -> bool {
     let focus = xtest.conn.get_input_focus().expect("sent").reply();
     let mut window = focus.expect("a running X server").focus;

@@ -111,7 +111,7 @@ impl Moonlight {
         Program::start("pairing", self.to_host("pair", &[pin, PIN]))
     }
 
-    /// Waits until the client reports that a different PIN was entered at the host.
+    /// Waits until the client reports that the PIN entered at the host was wrong.
     pub(crate) fn was_refused(&self, pairing: &Program) {
         pairing.line(match self.kind {
             Kind::Qt => "Incorrect PIN",

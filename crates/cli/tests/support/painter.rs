@@ -114,7 +114,6 @@ impl Painter {
         self.paint()
     }
 
-    /// The window's id.
     pub(crate) fn window(&self) -> Window {
         self.window
     }

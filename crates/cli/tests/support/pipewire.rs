@@ -15,8 +15,8 @@ pub(crate) struct PipeWire {
 }
 
 impl PipeWire {
-    /// Starts an instance with the null sink `usual` as default. Prints a message and returns `None` if it is not
-    /// installed.
+    /// Starts an instance with the null sink `usual` as its default sink. Prints a message and returns `None` if
+    /// PipeWire is not installed.
     pub(crate) fn start() -> Option<PipeWire> {
         let folder = Folder::new();
         let socket = folder.join("pulse/native");

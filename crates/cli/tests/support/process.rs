@@ -196,7 +196,7 @@ impl Program {
         text
     }
 
-    /// Like [`Program::stop`], for a process that only wraps another: sends Ctrl-C to its only child.
+    /// Like [`Program::stop`], for a process that only wraps another process: sends Ctrl-C to its only child.
     pub(crate) fn stop_child(&mut self) {
         let id = self.child.id();
         let path = format!("/proc/{id}/task/{id}/children");
@@ -235,7 +235,7 @@ impl Program {
         self.status_kb("VmRSS:")
     }
 
-    /// Resident memory in kB that is not mapped from files, such as the program and its libraries.
+    /// Resident memory in kB, without memory that is mapped from files, such as the program and its libraries.
     pub(crate) fn allocated_kb(&self) -> u64 {
         self.status_kb("RssAnon:") + self.status_kb("RssShmem:")
     }

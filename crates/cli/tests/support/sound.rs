@@ -118,7 +118,7 @@ pub(crate) fn from_first_to_last(samples: &[f32]) -> &[f32] {
     &samples[first * CHANNELS..=last * CHANNELS + 1]
 }
 
-/// Number of sample frames in silences of at least a millisecond: a tone is zero only momentarily.
+/// Number of sample frames in silences of at least a millisecond. Shorter zeros are part of a tone.
 pub(crate) fn silent_frames(samples: &[f32]) -> usize {
     let frames = samples.chunks_exact(CHANNELS);
     let quiet: Vec<bool> = frames.map(|frame| frame[0].abs() <= 1e-3).collect();

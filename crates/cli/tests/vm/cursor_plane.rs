@@ -8,7 +8,7 @@ use super::rig::Rig;
 /// The kernel's list of planes.
 const STATE: &str = "/sys/kernel/debug/dri/0/state";
 
-/// The format of a plane with transparency. Pictures have none, so it is the format of the pointer alone.
+/// The format of a plane with transparency. Pictures have no transparency, so only the pointer's plane has this format.
 const FORMAT: &str = "format=AR24";
 
 /// The maximum duration of each wait. It is long, because an emulated processor is fifty times slower than a real one.

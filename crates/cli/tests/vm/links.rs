@@ -1,8 +1,8 @@
-//! Compares the emulated link of `openuvr lab hop` with links of the kernel that have the same parameters: netem for
-//! delay, jitter, loss, order, copies and a short queue; cake and fq_codel for the rate of a full bottleneck.
+//! Compares the emulated link of `openuvr lab hop` with kernel links that have the same parameters: netem for delay,
+//! jitter, loss, reordering, duplicates and a short queue; cake and fq_codel for the rate of a full bottleneck.
 //!
-//! Both links carry the same datagrams at the same time. At the end of each link, a program returns the datagrams; only
-//! the direction to this program is impaired. Counts must agree within the range of a binomial distribution. An
+//! Both links carry the same datagrams at the same time. At the far end of each link, a program returns the datagrams;
+//! only the direction to this program is impaired. Counts must agree within the range of a binomial distribution. An
 //! emulated processor adds milliseconds to each datagram, so delays are long, and the limits on times are wide.
 
 use openuvr_proto::quantile::at_share;
@@ -17,9 +17,9 @@ const DEVIATIONS: f64 = 4.0;
 /// The maximum difference of a quantile that a busy emulated processor causes, in milliseconds (guess).
 const LATE: f64 = 8.0;
 
-/// Two network namespaces, joined by a cable. In `a`, datagrams are sent into the kernel's link; in `b`, they are sent
-/// into the emulated link. Both programs that return them are in `b`. Addresses are set by hand, because requests for
-/// them would use the links, too. Buffers of sockets are larger than the queues of all links.
+/// Two network namespaces, joined by a cable. Datagrams for the kernel's link are sent in `a`, and those for the
+/// emulated link in `b`. The programs that return the datagrams of both links run in `b`. Neighbour entries are static,
+/// because ARP requests would use the links, too. The sockets' buffers are larger than the queues of all links.
 const NETWORK: &str = "\
 for module in veth sch_netem sch_tbf sch_fq_codel sch_cake; do modprobe $module || exit 1; done
 for buffer in rmem_default wmem_default; do echo 8388608 >/proc/sys/net/core/$buffer || exit 1; done
@@ -212,8 +212,8 @@ fn expect_share(hits: usize, trials: usize, probability: f64) {
     );
 }
 
-/// Checks that two samples of independent delays have the same distribution: a quantile of one sample lies among the
-/// quantiles of the other sample that its deviation permits.
+/// Checks that two samples of independent delays have the same distribution: each quantile of one sample lies within
+/// the range of the other sample's quantiles that random deviation permits.
 #[track_caller]
 fn expect_same_delays(one: &[f64], other: &[f64]) {
     let sizes = 1.0 / one.len() as f64 + 1.0 / other.len() as f64;

@@ -126,15 +126,15 @@ impl Radios {
             .to_owned()
     }
 
-    /// Everything that a program may have changed at a radio: mode, state and addresses, the country, files, processes.
+    /// All state of a radio that a program may have changed: mode, state and addresses, the country, files, processes.
     pub(crate) fn state(&mut self, radio: usize) -> String {
         let write = format!("cat >/tmp/state.sh <<'END'\n{STATE}END");
         self.rig.machine.succeed(&write).unwrap();
         self.at(radio, &format!("sh /tmp/state.sh wlan{radio}"))
     }
 
-    /// Waits until everything at a radio is as before: the kernel changes the country only after it has reported the
-    /// change.
+    /// Waits until the state of a radio is as before. The wait is needed, because the kernel changes the country only
+    /// after it has reported the change.
     #[track_caller]
     pub(crate) fn expect_state(&mut self, radio: usize, before: &str) {
         let end = Instant::now() + Duration::from_secs(20);

@@ -89,7 +89,6 @@ impl Rig {
         self.wait_for_client("showing");
     }
 
-    /// Starts the X display `:7`.
     pub(crate) fn start_x_display(&mut self, size: Size) {
         let server = format!("Xvfb :7 -screen 0 {size}x24 -nolisten tcp -extension GLX");
         let commands = [

@@ -298,7 +298,7 @@ impl Gpu {
     }
 
     /// # Safety
-    /// The command buffer is not in use; the buffer has the picture's size.
+    /// The command buffer is not in use, and the buffer has the picture's size.
     unsafe fn copy(&self, from: vk::Buffer, to: vk::Image, size: Size) {
         let (device, commands) = (&self.device, self.commands);
         let written = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
@@ -369,7 +369,6 @@ impl Gpu {
         }
     }
 
-    /// Destroys everything.
     pub(crate) fn close(self) {
         self.destroy();
         // SAFETY: see the comment before `impl Gpu`.

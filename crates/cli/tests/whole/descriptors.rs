@@ -10,7 +10,7 @@ use crate::support::{Host, eventually};
 /// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
-/// Number of context switches of a waiting thread after which its CPU time is checked.
+/// The number of context switches of the waiting thread after which its CPU time is checked.
 const TURNS: u64 = 10;
 
 /// The host's thread of this name, in `/proc`.

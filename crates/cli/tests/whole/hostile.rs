@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Display, Folder, Host, ScreenCapture, client, eventually};
 
-/// The number of datagrams that are sent to the host and to the client each, and their number per second. The attack
+/// The number of datagrams that are sent to the host, and equally to the client, and the rate per second. The attack
 /// takes three seconds.
 const THROWN: u64 = 60_000;
 const A_SECOND: u32 = 20_000;

@@ -19,7 +19,8 @@ const FRUGAL: [&str; 6] = ["--bitrate", "500K", "--slices", "1", "--fps", "30"];
 /// Pause between two pictures of a painter, for about 30 pictures a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
-/// If the machine stalls for longer than this, the programs lose frames themselves, and the test measures again.
+/// The maximum stall of the machine. During a longer stall, the programs themselves lose frames, so the test measures
+/// again.
 const STALLED: Duration = Duration::from_millis(10);
 
 /// Minimum PSNR in dB of an undamaged picture at this rate. A picture with a missing slice or a wrong

@@ -4,10 +4,10 @@ use crate::support::{Display, Host, ScreenCapture, scene};
 
 const SIZE: &str = "1280x720";
 
-/// Maximum resident memory at this size, in kB: a requirement.
+/// Maximum resident memory at this size, in kB. This is a requirement.
 const RESIDENT: u64 = 60 << 10;
 
-/// Maximum resident memory at this size without files, in kB. Measured: 33,600 with two cores.
+/// Maximum resident memory at this size without file mappings, in kB. Measured: 33,600 with two cores.
 const ALLOCATED: u64 = 40 << 10;
 
 #[test]

@@ -73,7 +73,6 @@ impl Application {
         window
     }
 
-    /// Shows a dialog of `parent`.
     fn show_dialog(&self, size: (u16, u16), parent: Window) -> Window {
         self.show(size, |window| {
             self.set_property(

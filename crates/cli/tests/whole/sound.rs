@@ -11,8 +11,8 @@ use crate::support::sound::{
 use crate::support::stalls::measured_without_stalls;
 use crate::support::{Folder, Hop, Host, NO_SOUND, Program, Quality, client, eventually, openuvr};
 
-/// A stall of the machine for longer than this causes silence, which the test cannot distinguish from a fault. It then
-/// measures again.
+/// The maximum stall of the machine. A longer stall causes silence, which the test cannot distinguish from a fault, so
+/// the test measures again.
 const STALLED: Duration = Duration::from_millis(250);
 
 const PICTURE: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];

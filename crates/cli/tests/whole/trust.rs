@@ -34,7 +34,7 @@ fn now(since: Instant) -> Virtual {
 struct FakeHost {
     /// Number of Hellos; each attempt of the client sends one or more.
     greeted: Arc<AtomicUsize>,
-    /// Number of PINs that the impostor could have tested.
+    /// Number of PINs that the impostor had the opportunity to test.
     shown: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

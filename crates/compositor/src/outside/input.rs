@@ -18,7 +18,7 @@ const SLOW: &str = "the Wayland display does not take input fast enough";
 /// refused if too many events are waiting.
 pub struct DisplayInput {
     commands: Commands,
-    /// Each waiting event holds a copy, so the number of copies shows how many events are waiting.
+    /// Each waiting event holds a clone of this `Arc`, so the reference count shows how many events are waiting.
     waiting: Arc<()>,
 }
 

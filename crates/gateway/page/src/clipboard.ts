@@ -17,7 +17,7 @@ export class Clipboard {
   private offset = 0;
   /** A text to be written later: browsers allow writing only with focus, some only after user activation. */
   private unwritten: string | null = null;
-  /** The text that both sides have. */
+  /** The text that browser and host both have. */
   private known = "";
 
   constructor(
@@ -44,7 +44,7 @@ export class Clipboard {
     this.button.hidden = true;
   }
 
-  /** Only the player shares. */
+  /** Only the player shares its clipboard. */
   roleChanged() {
     if (!this.plays()) this.unwritten = null;
     this.button.hidden = !this.toHost || !this.plays();

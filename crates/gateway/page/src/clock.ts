@@ -25,7 +25,7 @@ export class HostClock {
     );
   }
 
-  /** Host minus page, in milliseconds. */
+  /** The host's clock minus the page's clock, in milliseconds. */
   offset(): number | undefined {
     return this.best()?.offset;
   }

@@ -22,7 +22,7 @@ export interface Shown {
 export type Handed = Pick<VideoFrameCallbackMetadata, "rtpTimestamp" | "receiveTime" | "presentationTime">;
 
 export interface Clock {
-  /** Host minus page, in milliseconds; undefined: unknown. */
+  /** The host's clock minus the page's clock, in milliseconds; undefined if unknown. */
   offset(): number | undefined;
   sampledAt(hostNumber: number): number | undefined;
   /** The pose of the frame with this RTP timestamp: its number and sampling time. */
@@ -31,7 +31,7 @@ export interface Clock {
 
 export class Frames {
   private left = new Map<number, Left>();
-  /** Frames that the host has sent, in order, without a report. */
+  /** Sent frames that have not been reported yet, in order. */
   private open: Left[] = [];
   /** Pictures without a matching frame yet, by RTP timestamp. */
   private early = new Map<number, Handed>();

@@ -41,7 +41,7 @@ export class Link {
     private readonly events: Events,
     /** Query of the signalling URL. */
     query: string,
-    /** Only through a relay (TURN), for testing. */
+    /** Whether to connect only through a relay (TURN), for tests. */
     private readonly relayed: boolean,
     /** The only video codec to offer, such as "vp9"; null to offer all codecs. */
     private readonly codec: string | null,

@@ -425,7 +425,7 @@ function eachPicture() {
 
 setInterval(() => {
   if (!link || !plays) return;
-  // A hidden page is not drawn: release all input.
+  // A hidden page is not drawn, so `eachPicture` no longer polls the pads. This poll releases them.
   if (document.hidden) pads.poll(false);
   const since = performance.now() - sentAt;
   if ((!outbox.isEmpty() && since >= REPEAT) || since >= ALIVE) sendInput();

@@ -20,9 +20,9 @@ export class Pairing {
   private readonly name = byId<HTMLInputElement>("pairing-name");
   private readonly refused = byId("pairing-refused");
   private service = "";
-  /** The client that the form is about. */
+  /** The client whose PIN the form asks for. */
   private client: string | null = null;
-  /** A PIN is being tried; its client waits no longer. */
+  /** Whether a PIN is being tried. Its client then no longer waits for one. */
   private trying = false;
 
   constructor(

@@ -12,7 +12,7 @@ export class Sound {
   ) {
     volume.value = localStorage.getItem("volume") ?? "100";
     const set = () => {
-      // With this square, the perceived loudness is roughly proportional to the slider's position.
+      // The square makes the perceived loudness roughly proportional to the slider's position.
       audio.volume = (Number(volume.value) / 100) ** 2;
       localStorage.setItem("volume", volume.value);
     };

@@ -1,6 +1,6 @@
 // Required browser features, checked before the log-in.
 
-/** Why the browser is not supported, in one sentence; null: it is. */
+/** Why the browser is not supported, in one sentence; null if it is supported. */
 export async function missing(): Promise<string | null> {
   if (!("RTCPeerConnection" in window) || !("WebSocket" in window))
     return "This browser has no WebRTC: use Chromium, Chrome, Edge, Firefox or Safari.";
@@ -10,7 +10,7 @@ export async function missing(): Promise<string | null> {
   return "This browser has no H.264 support in WebRTC: use another browser; in Firefox, wait until the OpenH264 plug-in is installed, then reload the page.";
 }
 
-/** The codecs in an offer: not every browser lists its decoders, and a listed decoder may lack its plug-in. */
+/** The codecs in an offer. A list of decoders would not suffice: some browsers have none, or list one without plug-in. */
 async function decodedCodecs(): Promise<string[]> {
   const peer = new RTCPeerConnection();
   try {

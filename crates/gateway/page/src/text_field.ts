@@ -63,7 +63,7 @@ export class TextField {
   }
 
   private follow(at: number) {
-    // Physical keyboards: clear composed text. On-screen keyboards may still correct it.
+    // With a physical keyboard, composed text is cleared at its end. An on-screen keyboard may still correct its text.
     if (this.composing && !this.isOnScreen()) return;
     const { erased, added } = edits(this.told, this.field.value);
     this.told = this.field.value;

@@ -114,7 +114,7 @@ impl FrameSlots {
     }
 }
 
-/// See the module.
+/// The state of a recording that is being assembled; see the module's documentation.
 pub struct Fragments {
     sound: Option<SoundCodec>,
     /// Capture time of the first frame.

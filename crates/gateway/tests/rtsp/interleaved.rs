@@ -144,8 +144,8 @@ fn sound_and_picture_are_on_one_clock() {
     }
 }
 
-/// Without reports, a player aligns the first packets of both tracks, although their times differ. ffmpeg's sound was
-/// 24 to 29 ms late, and jumped with the first report.
+/// Without reports, a player aligns the first packets of both tracks, although their times differ. In ffmpeg, the sound
+/// was then 24 to 29 ms late, and jumped with the first report.
 #[test]
 fn sender_reports_precede_the_first_packets() {
     let players = Players::new("rtsp-start");

@@ -1,8 +1,8 @@
 //! Rate limits for log-ins, as a value without a clock or a lock.
 //!
-//! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if wrong passwords in all
-//! pending attempts would exceed the limit. Therefore, concurrent guesses gain nothing, and concurrent correct attempts
-//! all succeed.
+//! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if the limit would be
+//! exceeded in case all pending passwords were wrong. Therefore, concurrent guesses gain nothing, and concurrent
+//! correct attempts all succeed.
 //!
 //! An attempt of an unknown client counts in three counters: one for the account and the network together, one for the
 //! network, and one for the account. A browser that logged in to the account before ([`super::Devices`]) has its own

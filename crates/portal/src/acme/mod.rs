@@ -50,8 +50,8 @@ const MOST_NAMES: usize = 100;
 const ACCOUNT: &str = "account.json";
 const CERTIFICATE: &str = "certificate.pem";
 
-/// The beginning of the first line of the file with the certificate: the directory of the authority follows. Parsers of
-/// PEM ignore the line (RFC 7468, section 5.2).
+/// The beginning of the certificate file's first line, which states the directory of the authority. Parsers of PEM
+/// ignore the line (RFC 7468, section 5.2).
 const DIRECTORY: &str = "ACME directory: ";
 
 /// The table `[acme]` of the configuration.
@@ -324,8 +324,8 @@ fn certificate_file(directory: &str, chain: &str, key: &str) -> String {
     format!("{DIRECTORY}{directory}\n{chain}{key}")
 }
 
-/// Whether the file contains a certificate from the authority with this directory. The stored account does not tell: it
-/// already belongs to a new authority while the first order there fails.
+/// Whether the file contains a certificate from the authority with this directory. The stored account does not show
+/// this: after a change of the authority, it belongs to the new one even if the first order there has failed.
 fn is_issued_by(file: &str, directory: &str) -> bool {
     let first = file.lines().next();
     first.and_then(|line| line.strip_prefix(DIRECTORY)) == Some(directory)

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Host and port for the URL of a service that listens at `address`; `name` is this machine's host name.
+/// Host and port for the URL of a service that listens at `address`. `name` is this machine's host name.
 pub(super) fn authority(address: SocketAddr, name: &str) -> String {
     let port = address.port();
     match address.ip() {

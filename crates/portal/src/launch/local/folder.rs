@@ -46,7 +46,7 @@ pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// All sessions under `root`. Removes incomplete folders, which have not been renamed.
+/// All sessions under `root`. Removes incomplete folders, which have not been renamed to the id of a session.
 pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root)? {
