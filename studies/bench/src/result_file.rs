@@ -16,8 +16,8 @@ use crate::machine::Machine;
 /// Version of the header and of the contents of all result files. The reporter reads only this version.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The environment variable that marks result files as those of a quick run. `openuvr bench report` sets it for each
-/// short version, because some benches and studies have no option for a smoke test.
+/// The environment variable that marks result files as those of a quick run. `openuvr bench report` sets it when it
+/// runs the short version of a bench or study, because some of them have no option for a smoke test.
 pub(crate) const QUICK: &str = "OPENUVR_QUICK_RUN";
 
 /// Writes the header and `content`, a JSON object, into a file. Creates the folder if it does not exist. `name` is the

@@ -50,8 +50,8 @@ const TURN: Duration = Duration::from_millis(1);
 /// Maximum number of strikes to catch up at once.
 const BEHIND: u64 = 2000;
 
-/// Whether `host` is an address of this machine (in the network namespace of this process). Datagrams to such an
-/// address also get it as their source address.
+/// Whether `host` is an address of this machine (in the network namespace of this process). A socket that is
+/// bound to such an address can also connect to it.
 #[must_use]
 pub fn own(host: IpAddr) -> bool {
     if host.is_unspecified() || host.is_multicast() {

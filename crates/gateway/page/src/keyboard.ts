@@ -53,7 +53,7 @@ function composes({ key, keyCode, isComposing }: Press): boolean {
 export class Keyboard {
   /** Keys that are held at the host, with the modifier of each. */
   private readonly held = new Map<number, string | null>();
-  /** For each held keypad key, the other key that was sent instead. Stored, because NumLock may change before the release. */
+  /** For each held keypad key, the key that was sent instead. Stored, because NumLock may change before the release. */
   private readonly others = new Map<string, number>();
 
   constructor(

@@ -10,7 +10,10 @@ export async function missing(): Promise<string | null> {
   return "This browser has no H.264 support in WebRTC: use another browser; in Firefox, wait until the OpenH264 plug-in is installed, then reload the page.";
 }
 
-/** The codecs in an offer. A list of decoders would not suffice: some browsers have none, or list one without plug-in. */
+/**
+ * The codecs in an offer. A list of decoders would not suffice: some browsers have no such list, and some list a
+ * decoder before its plug-in is installed.
+ */
 async function decodedCodecs(): Promise<string[]> {
   const peer = new RTCPeerConnection();
   try {

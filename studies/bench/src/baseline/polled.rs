@@ -12,7 +12,7 @@ use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// See the module.
+/// Captures whole pictures at a fixed rate.
 pub(super) struct Polled {
     inner: Box<dyn Capture>,
     /// Pictures per second.

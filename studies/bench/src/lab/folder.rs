@@ -30,7 +30,7 @@ impl Folder {
         })
     }
 
-    /// Sets another name of the result file, so that several modes of a study can share a folder.
+    /// Sets a different name for the result file, so that several modes of a study can share a folder.
     pub(super) fn with_file(self, file: &'static str) -> Folder {
         Folder { file, ..self }
     }

@@ -214,7 +214,7 @@ impl Forger {
 }
 
 /// Opens a socket that never answers, at an address of this machine, and returns two handles of it. The second handle
-/// serves to count the received bytes.
+/// is for counting the received bytes.
 ///
 /// # Errors
 /// Returns the system's error.

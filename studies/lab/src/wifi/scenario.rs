@@ -123,7 +123,7 @@ impl Scenario {
 pub struct Run {
     /// Duration.
     pub lasted: Nanos,
-    /// Numbers of the packets delivered to viewers, in the order of delivery.
+    /// The numbers that identify the packets delivered to viewers, in the order of delivery.
     pub packets: Vec<u64>,
     /// Delay of each of these packets from the server.
     pub delays: Vec<Nanos>,

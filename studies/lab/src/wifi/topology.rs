@@ -2,9 +2,9 @@
 //! are peers. In the other, both are stations of a router, and each datagram crosses the channel twice. A third
 //! topology, which the paper does not have, lies in between: the host is wired to the router.
 //!
-//! Parameters of the paper: 802.11ac, 80 MHz, and 867 Mb/s at the host (III-A2), which means MCS 9 and two streams at a
-//! short guard interval; video of 20 Mb/s (III-C1) with 60 frames/s. The paper's mobile device is a Raspberry Pi 4 with
-//! one stream, 433.3 Mb/s (data sheet of its CYW43455). An RGB frame has twice the data: "the latency can double"
+//! Parameters of the paper: 802.11ac, 80 MHz, and 867 Mb/s at the host (III-A2), which means MCS 9 and two streams with
+//! a short guard interval; video of 20 Mb/s (III-C1) with 60 frames/s. The paper's mobile device is a Raspberry Pi 4
+//! with one stream, 433.3 Mb/s (data sheet of its CYW43455). An RGB frame has twice the data: "the latency can double"
 //! (IV-B1).
 //!
 //! The paper describes neither the router nor the load of the 12 access points around it. The model's router has two
@@ -17,9 +17,9 @@ use super::{Impossible, Nanos, milliseconds, words};
 
 /// Words of all cases. The user's words follow them.
 ///
-/// A guess: 1 % of the MPDUs are lost, as in the other studies. The following words come from OpenUVR itself: datagrams
-/// are full (1400 bytes, and 28 of IP and UDP), each frame is sent at once in the category video (the transport's DSCP
-/// is CS5), and each frame is reported (51 bytes in a message of 54 and a datagram of 94 bytes).
+/// `per` is a guess: 1 % of the MPDUs are lost, as in the other studies. The last four words describe OpenUVR: it sends
+/// each frame at once, in the category video (the transport's DSCP is CS5). Datagrams are full (1400 bytes, and 28 for
+/// IP and UDP). The client reports each frame with 51 bytes, in a message of 54 and a datagram of 94 bytes.
 pub const WORDS: &str = "profile=vht-su mcs=9 streams=1 guard=400ns per=1% category=video batches=1 \
                          packet=1428 uplink=16667us,122";
 

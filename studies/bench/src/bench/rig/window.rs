@@ -18,7 +18,7 @@ use super::{Rig, Stream};
 pub(in crate::bench) enum WindowContent {
     /// The page of a host that captures the scene.
     Page {
-        /// The video element is this number of pixels narrower and lower than the display. With 0, the picture is not
+        /// Pixels by which the video element is narrower and less high than the display. With 0, the picture is not
         /// scaled.
         less: u32,
     },

@@ -1,5 +1,5 @@
-//! Measures video players that show our stream: the latency from drawn to visible, read from the pixels of their
-//! windows.
+//! Measures the latency of video players that show our stream, from the drawing of a frame until it is visible. The
+//! bench reads the pixels of their windows.
 
 use anyhow::{Result, bail};
 use openuvr_testbed::pair::{self, Host, TemporaryDir};
@@ -19,8 +19,8 @@ const TOKEN: &str = "bench-web-token";
 /// The program of the player that receives without decoding.
 static TAKER: Need = program("ffmpeg", "ffmpeg", "-version");
 
-/// The measured players, configured as docs/clients.md advises. They show their pictures on the display that the reader
-/// reads.
+/// The measured players, configured as docs/clients.md advises. They show their pictures on the display whose pixels
+/// the bench reads.
 static PLAYERS: [Peer; 2] = [
     Peer {
         name: "ffplay",
@@ -79,7 +79,7 @@ impl Player {
         &self.stream
     }
 
-    /// From drawing to visible, for every frame with a readable number.
+    /// Latency from the drawing of a frame until it is visible, for every frame with a readable number.
     pub(super) fn latency_ms(&self) -> Option<Summary> {
         self.latency_ms
     }

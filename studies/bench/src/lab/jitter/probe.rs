@@ -32,7 +32,7 @@ const MOST_OF_PERIOD: Duration = Duration::from_micros(300);
 /// The total utilisation of threads under SCHED_DEADLINE, as a share of all cores. The kernel refuses more than
 /// 0.95 (`sched_rt_runtime_us` of `sched_rt_period_us`).
 const OF_ALL_CORES: f64 = 0.8;
-/// Timeout of a probe's start. On a busy machine, a JVM takes long to start.
+/// Timeout of a probe's start. On a busy machine, a JVM takes a long time to start.
 const READY: Duration = Duration::from_secs(30);
 /// Interval at which a running probe is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -77,8 +77,9 @@ pub(super) struct Measured {
     pub(super) policies: BTreeMap<String, usize>,
     /// Timer slack of the probe's first thread in ns, or `None` if it could not be read.
     pub(super) timer_slack_ns: Option<u64>,
-    /// Cores used by other processes during the measurement; and cores given to other guests by the hypervisor.
+    /// Cores used by other processes during the measurement.
     pub(super) other_cores: f64,
+    /// Cores that the hypervisor gave to other guests during the measurement.
     pub(super) stolen_cores: f64,
     pub(super) conditions: Conditions,
     pub(super) quick: bool,

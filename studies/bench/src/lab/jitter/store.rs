@@ -23,7 +23,7 @@ impl Store {
             .with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// Whether the folder has this cell, complete and measured by this command line.
+    /// Whether the folder has a complete measurement of this cell by this command line.
     pub(super) fn has(&self, cell: Cell, line: Option<&str>) -> bool {
         let bytes = std::fs::read(self.file(&cell.to_string()));
         let kept = bytes
