@@ -52,7 +52,7 @@ const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Interval between answers after which the host may have released the game pads: the host's silence limit
-/// (`host::RELEASE_AFTER`, 1.5 s) with a margin for delay variation (guess).
+/// (`host::RELEASE_AFTER`, 1.5 s) less a margin for delay variation (guess).
 const PADS_RELEASED_AFTER: Duration = Duration::from_millis(1250);
 
 /// Interval of display messages. They are repeated, because a message may be lost, and because the display's phase

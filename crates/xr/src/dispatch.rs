@@ -158,7 +158,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
             CStr::from_ptr(name)
         };
         let found = look_up(instance, name)?;
-        // SAFETY: as above.
+        // SAFETY: `function` is not null, and the application passes a valid pointer.
         unsafe { function.write(Some(found)) };
         Ok(xr::Result::SUCCESS)
     })

@@ -344,7 +344,7 @@ mod tests {
         let result = unsafe { input(&raw const wrong) };
         assert_eq!(result.err(), Some(xr::Result::ERROR_VALIDATION_FAILURE));
         wrong.ty = xr::FrameWaitInfo::TYPE;
-        // SAFETY: as above.
+        // SAFETY: `wrong` is valid, and now has the right type.
         assert!(unsafe { input(&raw const wrong) }.is_ok());
         let unaligned = (&raw const wrong).wrapping_byte_add(1);
         // SAFETY: `input` does not read a pointer that is not aligned.

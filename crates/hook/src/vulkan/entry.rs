@@ -106,15 +106,13 @@ fn intercepted_by_device(name: &CStr) -> vk::PFN_vkVoidFunction {
     }
 }
 
-// `SAFETY: see above` refers to this reason: the application's handles and pointers are forwarded unchanged to the next
-// layer's function of the same name.
-
 unsafe extern "system" fn create_instance(
     info: *const vk::InstanceCreateInfo<'_>,
     allocator: Allocator<'_>,
     instance: *mut vk::Instance,
 ) -> Result {
-    // SAFETY: see above. The loader adds the structures in the chain of `info` for this layer, which may modify them.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer. The
+    // loader adds the structures in the chain of `info` for this layer, which may modify them.
     unsafe {
         let Some(next) = loader::next_instance(info) else {
             return LOST;
@@ -138,7 +136,7 @@ unsafe extern "system" fn destroy_instance(instance: vk::Instance, allocator: Al
     if instance == vk::Instance::null() {
         return;
     }
-    // SAFETY: see above.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer.
     unsafe {
         let Some(known) = INSTANCES.remove(key(instance)) else {
             return;
@@ -153,7 +151,8 @@ unsafe extern "system" fn create_device(
     allocator: Allocator<'_>,
     device: *mut vk::Device,
 ) -> Result {
-    // SAFETY: see above. The loader adds the structures in the chain of `info` for this layer, which may modify them.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer. The
+    // loader adds the structures in the chain of `info` for this layer, which may modify them.
     unsafe {
         let Some(instance) = INSTANCES.find(key(physical)) else {
             return LOST;
@@ -177,7 +176,7 @@ unsafe extern "system" fn destroy_device(device: vk::Device, allocator: Allocato
     if device == vk::Device::null() {
         return;
     }
-    // SAFETY: see above.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer.
     unsafe {
         let Some(known) = DEVICES.remove(key(device)) else {
             return;
@@ -195,7 +194,7 @@ unsafe extern "system" fn device_queue(
     index: u32,
     queue: *mut vk::Queue,
 ) {
-    // SAFETY: see above.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer.
     unsafe {
         if let Some(known) = DEVICES.find(key(device)) {
             (known.functions.fp_v1_0().get_device_queue)(device, family, index, queue);
@@ -209,7 +208,7 @@ unsafe extern "system" fn device_queue_2(
     info: *const vk::DeviceQueueInfo2<'_>,
     queue: *mut vk::Queue,
 ) {
-    // SAFETY: see above.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer.
     unsafe {
         if let Some(known) = DEVICES.find(key(device)) {
             (known.functions.fp_v1_1().get_device_queue2)(device, info, queue);
@@ -227,7 +226,7 @@ macro_rules! surface {
             allocator: Allocator<'_>,
             surface: *mut vk::SurfaceKHR,
         ) -> Result {
-            // SAFETY: see above.
+            // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer.
             unsafe {
                 let Some(known) = INSTANCES.find(key(instance)) else {
                     return LOST;
@@ -255,7 +254,7 @@ surface!(
     xlib,
     XlibSurfaceCreateInfoKHR,
     |info| {
-        // As above.
+        // The real function has created a surface on this display, so the display is valid.
         let display = x_display::of_xlib(info.dpy.cast());
         u32::try_from(info.window).map_or(Window::Other, |window| on_display(display, window))
     }
@@ -283,7 +282,7 @@ unsafe extern "system" fn destroy_surface(
     surface: vk::SurfaceKHR,
     allocator: Allocator<'_>,
 ) {
-    // SAFETY: see above.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer.
     unsafe {
         let Some(known) = INSTANCES.find(key(instance)) else {
             return;
@@ -306,8 +305,8 @@ unsafe extern "system" fn create_swapchain(
     allocator: Allocator<'_>,
     swapchain: *mut vk::SwapchainKHR,
 ) -> Result {
-    // SAFETY: see above, except that the next layer gets a copy of `info`. The copy only adds an image usage that the
-    // surface supports.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged, except that the next layer
+    // gets a copy of `info`. The copy only adds an image usage that the surface supports.
     unsafe {
         let Some(known) = DEVICES.find(key(device)) else {
             return LOST;
@@ -333,7 +332,7 @@ unsafe extern "system" fn destroy_swapchain(
     swapchain: vk::SwapchainKHR,
     allocator: Allocator<'_>,
 ) {
-    // SAFETY: see above.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged to the next layer.
     unsafe {
         let Some(known) = DEVICES.find(key(device)) else {
             return;
@@ -356,8 +355,8 @@ unsafe extern "system" fn queue_present(
     queue: vk::Queue,
     info: *const vk::PresentInfoKHR<'_>,
 ) -> Result {
-    // SAFETY: see above, except that the next layer may get a copy of `info`. In the copy, the semaphore that
-    // `read_back` returned replaces the wait semaphores.
+    // SAFETY: the application's handles and pointers are valid, and are forwarded unchanged, except that the next layer
+    // may get a copy of `info`. In the copy, the semaphore that `read_back` returned replaces the wait semaphores.
     unsafe {
         let Some(known) = DEVICES.find(key(queue)) else {
             return LOST;

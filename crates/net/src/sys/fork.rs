@@ -101,7 +101,8 @@ mod tests {
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            // SAFETY: as above, with pointers to locals. The child then runs until it is killed.
+            // SAFETY: the child makes only system calls, with pointers to locals. The child then runs until it is
+            // killed.
             unsafe {
                 let kinds = fds.map(|fd| {
                     let mut kind = 0i32;

@@ -208,7 +208,7 @@ impl Name {
                     },
                     sin6_scope_id: v6.scope_id(),
                 };
-                // SAFETY: as above.
+                // SAFETY: sockaddr_storage is large enough and aligned for every address family.
                 unsafe { target.cast::<libc::sockaddr_in6>().write(name) };
                 size_of::<libc::sockaddr_in6>()
             }

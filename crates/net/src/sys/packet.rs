@@ -12,13 +12,13 @@ use super::socket::{MAX_BATCH, set};
 use crate::ether::{ETHER_TYPE, MAGIC, Mac, PREFIX, Station};
 use openuvr_clock::WallTime;
 
-/// Since Linux 4.20; not in libc.
+/// An option of Linux 4.20 and later: the socket receives no frames that this machine sends.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
 /// A socket for frames of [`ETHER_TYPE`] to this port and this machine, on one interface or on all
 /// (index 0).
 pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
-    // Protocol 0: no frames arrive before the filter is attached.
+    // With protocol 0, the socket receives no frames. The protocol is set only after the filter is attached.
     // SAFETY: the call takes no pointers, and its result is checked before use.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

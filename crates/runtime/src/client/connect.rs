@@ -76,8 +76,8 @@ pub(super) struct ConnectOptions<'a> {
     pub(super) paths: &'a [PathId],
     /// The forced transport, if any.
     pub(super) only: Option<TransportKind>,
-    /// Whether the client reconnects to a lost host. The round-trip time is then known, and the host may return at any
-    /// address at any time.
+    /// Whether the client reconnects to a lost host. In this case, each attempt is short, because the round-trip time
+    /// is known, and all of them end after [`RECONNECT_ROUND`], because the host may return at another address.
     pub(super) lost: bool,
 }
 

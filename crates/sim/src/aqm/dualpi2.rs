@@ -94,7 +94,7 @@ impl<T> DualPi2<T> {
             self.step(delay.max().unwrap_or_default());
             next = next + UPDATE_EVERY;
             if self.base == 0.0 && self.held() == 0 {
-                // Further updates change nothing.
+                // An update of an empty queue leaves the probability at zero, so the missed updates are skipped.
                 next = next.max(now + UPDATE_EVERY);
             }
         }

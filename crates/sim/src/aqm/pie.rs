@@ -69,7 +69,7 @@ impl PieControl {
             self.step(delay.unwrap_or_default());
             next = next + UPDATE_EVERY;
             if self.probability == 0.0 && oldest.is_none() && self.burst == MAX_BURST {
-                // Further updates change nothing.
+                // An update of an empty queue leaves this state as it is, so the missed updates are skipped.
                 next = next.max(now + UPDATE_EVERY);
             }
         }

@@ -102,7 +102,8 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
         if !instance.gl_requirements_queried.load(Ordering::Relaxed) {
             return Err(missing);
         }
-        // SAFETY: as above.
+        // SAFETY: OpenXR requires that the application's context outlives the session, and that no other thread uses it
+        // now.
         let graphics = unsafe { gl::graphics::Graphics::new(binding)? };
         return Ok(Some(Graphics::OpenGl(Box::new(graphics))));
     }

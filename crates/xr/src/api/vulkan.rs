@@ -183,7 +183,8 @@ pub(crate) unsafe extern "system" fn create_device(
         if info.vulkan_physical_device != selected.0 {
             return Err(xr::Result::ERROR_HANDLE_INVALID);
         }
-        // SAFETY: the application passes valid pointers. As above, the parameters are passed unchanged.
+        // SAFETY: the application passes valid pointers. They are passed unchanged to the Vulkan function of the same
+        // name.
         unsafe {
             let create = get_proc(vk_instance.0, c"vkCreateDevice".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;

@@ -130,14 +130,14 @@ impl Graphics {
         };
         if let Err(why) = made {
             for texture in textures {
-                // SAFETY: as above.
+                // SAFETY: the private context is current.
                 unsafe { gl.delete_texture(texture) };
             }
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(why);
         }
         // The storage must exist before the application renders to it.
-        // SAFETY: as above.
+        // SAFETY: the private context is current.
         unsafe { gl.finish() };
         Ok(SwapchainImages::new(*info, textures))
     }

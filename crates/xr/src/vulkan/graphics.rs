@@ -314,7 +314,8 @@ impl Graphics {
             drawn,
             to,
         };
-        // SAFETY: as above; the rectangles were checked to be inside their images.
+        // SAFETY: OpenXR allows xrEndFrame to use the queue, and the application has released the images. The
+        // rectangles were checked to be inside their images.
         unsafe { self.ring.copy(&copy) }.map_err(failed)?;
         Ok(())
     }

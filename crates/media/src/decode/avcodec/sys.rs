@@ -96,7 +96,7 @@ impl Context {
         }
         // SAFETY: the caller found the codec in this library.
         if kind.dma_bufs && unsafe { functions.provides_dma_bufs(codec) } {
-            // SAFETY: as above.
+            // SAFETY: this library allocated the context, and `self` owns it.
             unsafe { functions.set_own(self.0.as_ptr(), "pixel_format", "drm_prime") }
                 .map_err(with_remedy)?;
         } else if kind.dma_bufs {
@@ -288,7 +288,7 @@ impl Decoder {
         // SAFETY: the names are NUL-terminated; an unknown name gives −1, which is not the format of any picture.
         let formats = formats
             .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
-        // SAFETY: as above.
+        // SAFETY: the name is NUL-terminated.
         let drm_prime = unsafe { (functions.pixel_format)(c"drm_prime".as_ptr()) };
         // SAFETY: both functions only allocate. The results are checked below, and `Drop` frees them.
         let (packet, frame) = unsafe { ((functions.packet_alloc)(), (functions.frame_alloc)()) };
@@ -467,7 +467,7 @@ impl Decoder {
         if progress.rows == 0 {
             return None;
         }
-        // SAFETY: as above.
+        // SAFETY: the frame lives as long as `progress`, and is written only by the same methods.
         let frame = unsafe { progress.frame.as_ref() };
         Some((self.read(frame).ok()?, progress.rows))
     }

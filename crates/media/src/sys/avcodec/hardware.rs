@@ -316,7 +316,7 @@ impl FramePool {
         if code < 0 {
             return Err(functions.error("take a picture of the device", code));
         }
-        // SAFETY: as above.
+        // SAFETY: the caller upholds this function's contract. `to` now has a picture in the device's memory.
         let code = unsafe { (functions.hardware.transfer)(to, from, 0) };
         match code {
             code if code < 0 => Err(functions.error("copy a picture to the device", code)),
@@ -347,7 +347,7 @@ pub(crate) unsafe fn download(
     if code < 0 {
         return Err(functions.error("copy a picture from the device", code));
     }
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that `to` is a valid frame without another user.
     unsafe { (*to).pts = from.pts };
     Ok(())
 }
@@ -453,7 +453,7 @@ unsafe fn put(
     if reference.is_null() {
         return Err("out of memory for a device".to_owned());
     }
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that the context has no other user, and that `place` is the offset of a pointer.
     unsafe { field.write(reference) };
     Ok(())
 }

@@ -103,11 +103,11 @@ impl Gl {
                 "capture from this OpenGL context needs {what}, which the context lacks"
             ))
         };
-        // SAFETY: here and below, the caller guarantees that the context is current and that `loader` returns the
-        // driver's functions. A loader may return a pointer for any name. Therefore, only functions of the context's
-        // version and extensions are looked up.
+        // SAFETY: the caller guarantees that the context is current and that `loader` returns the driver's functions. A
+        // loader may return a pointer for any name. Therefore, only functions of the context's version and extensions
+        // are looked up.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
-        // SAFETY: every context supports a query of this string.
+        // SAFETY: the context is current (the caller's guarantee), and every context supports a query of this string.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
             CaptureError(
                 "no OpenGL context is current on this thread: make one current first".into(),
@@ -115,7 +115,7 @@ impl Gl {
         })?;
         let version = Version::parse(&words)
             .ok_or_else(|| CaptureError(format!("\"{words}\" is not an OpenGL version")))?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the context is current and that `loader` returns the driver's functions.
         let extensions = unsafe { extensions(&base, version, loader) };
         let has = |name: &str| extensions.contains(name);
         let desktop = !version.embedded;
@@ -129,7 +129,7 @@ impl Gl {
             || has("GL_ARB_pixel_buffer_object")
             || has("GL_NV_pixel_buffer_object");
         let copied = version.has((3, 1), (3, 0)) || desktop && has("GL_ARB_copy_buffer");
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the context is current and that `loader` returns the driver's functions.
         let (read_buffer, framebuffers, binding, buffers, copies) = unsafe {
             (
                 (desktop || version.is(3, 0))
@@ -141,7 +141,7 @@ impl Gl {
                 copied.then(|| Copies::load(loader)).flatten(),
             )
         };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the context is current and that `loader` returns the driver's functions.
         let transfer = unsafe {
             has_fixed_function(&base, version, &has)
                 .then(|| Transfer::load(loader))
@@ -162,7 +162,8 @@ impl Gl {
             binding,
             buffers,
             copies,
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees that the context is current and that `loader` returns the driver's
+            // functions.
             storage: lasting.and_then(|name| unsafe { storage(loader, name) }),
             packing: packing(&version, &has),
             imaging: transfer.is_some() && has("GL_ARB_imaging"),

@@ -39,7 +39,7 @@ enum Backing {
 // SAFETY: the thread that maps and unmaps the memory uses the pointer only under the lock. A loan uses the pointer only
 // while `in_use` is set. The memory is not bound to a thread.
 unsafe impl Send for Memory {}
-// SAFETY: as above. All other fields are behind the lock.
+// SAFETY: the pointer may be shared for the same reasons as it may be sent. All other fields are behind the lock.
 unsafe impl Sync for Memory {}
 
 impl Memory {

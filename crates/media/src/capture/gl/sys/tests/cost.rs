@@ -105,7 +105,7 @@ fn cost(name: &str, context: &dyn Context) {
         times.take("glReadPixels into a buffer", || {
             pixels(glow::PixelPackData::BufferOffset(0));
         });
-        // SAFETY: as above.
+        // SAFETY: the context is current.
         unsafe { gl.bind_buffer(glow::PIXEL_PACK_BUFFER, None) };
         let names = [
             "read: persistently mapped buffers",

@@ -693,7 +693,7 @@ fn a_buffer_of_the_application_is_not_torn() {
                 gl.buffer_data_size(glow::PIXEL_PACK_BUFFER, bytes, glow::DYNAMIC_COPY);
                 buffer
             };
-            // SAFETY: as above.
+            // SAFETY: the context is current, and the buffer has room for the picture.
             let read = || unsafe {
                 gl.read_pixels(
                     0,

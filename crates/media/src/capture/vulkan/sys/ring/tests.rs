@@ -432,7 +432,8 @@ fn cost_of_a_picture() {
                 0 => gpu.wait_for(drawn.drawn),
                 1 => {
                     let copy = gpu.copy(&drawn, Pixels::Bgra8, &to);
-                    // SAFETY: as above.
+                    // SAFETY: only this thread uses the queue and the slot, and the picture does not change until it is
+                    // copied.
                     unsafe {
                         slot.record(&gpu.device, &[drawn.part], HD).unwrap();
                         slot.submit(&gpu.device, &copy).unwrap();
@@ -442,7 +443,8 @@ fn cost_of_a_picture() {
                 }
                 _ => {
                     let copy = gpu.copy(&drawn, Pixels::Bgra8, &to);
-                    // SAFETY: as above.
+                    // SAFETY: only this thread uses the queue and the slot, and the picture does not change until it is
+                    // copied.
                     let copied = unsafe { ring.copy(&copy) }.unwrap();
                     times[4].push(begun.elapsed());
                     gpu.wait_for(if copied { drawn.copied } else { drawn.drawn });
