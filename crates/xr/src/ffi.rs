@@ -135,7 +135,7 @@ structures!(
 /// # Safety
 /// `pointer` must be null or come from the application.
 pub(crate) unsafe fn input<'a, T: Structure>(pointer: *const T) -> Outcome<&'a T> {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that `pointer` is null or comes from the application.
     unsafe { optional(pointer)?.ok_or(xr::Result::ERROR_VALIDATION_FAILURE) }
 }
 
@@ -147,13 +147,15 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: guaranteed by the caller; the structure starts with its type, and is read only if it is aligned.
+    // SAFETY: the caller guarantees that `pointer` is null or comes from the application. The structure starts with its
+    // type, and is read only if it is aligned.
     let fits =
         pointer.is_aligned() && unsafe { pointer.cast::<xr::StructureType>().read() } == T::TYPE;
     if !fits {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: guaranteed by the caller; the alignment and the type were checked.
+    // SAFETY: the caller guarantees that `pointer` is null or comes from the application. The alignment and the type
+    // were checked.
     Ok(Some(unsafe { &*pointer }))
 }
 
@@ -162,7 +164,8 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
 /// # Safety
 /// The same as for [`input`]. In addition, there must be no other reference to the structure.
 pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mut T> {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that `pointer` is null or comes from the application and that there is no other
+    // reference to the structure.
     unsafe {
         input(pointer.cast_const())?;
         Ok(&mut *pointer)
@@ -230,7 +233,7 @@ pub(crate) unsafe fn list<I, T>(
     put: impl Fn(&I, *mut T) -> Outcome<()>,
 ) -> Outcome {
     let length = u32::try_from(items.len()).map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that `count` is null or comes from the application.
     unsafe { write_output(count, length)? };
     if capacity == 0 {
         return DONE;
@@ -258,7 +261,7 @@ pub(crate) unsafe fn values<T: Copy>(
     count: *mut u32,
     out: *mut T,
 ) -> Outcome {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract of `list`, which writes only to elements of `out`.
     unsafe {
         list(items, capacity, count, out, |item, pointer| {
             pointer.write(*item);
@@ -273,7 +276,7 @@ pub(crate) unsafe fn values<T: Copy>(
 /// The same as for [`list`].
 pub(crate) unsafe fn text(text: &str, capacity: u32, count: *mut u32, out: *mut c_char) -> Outcome {
     let bytes: Vec<u8> = text.bytes().chain([0]).collect();
-    // SAFETY: guaranteed by the caller. Both element types are bytes.
+    // SAFETY: the caller upholds the contract of `list`. Both element types are bytes.
     unsafe { values(&bytes, capacity, count, out.cast()) }
 }
 
@@ -309,7 +312,7 @@ pub(crate) unsafe fn string<'a>(pointer: *const c_char) -> Outcome<&'a str> {
     if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that `pointer` is null or a zero-terminated string.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str()
         .map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)

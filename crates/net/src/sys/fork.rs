@@ -63,7 +63,7 @@ unsafe extern "C" fn in_child() {
         if fd == FREE {
             continue;
         }
-        // SAFETY: a registered descriptor, which is unused in the child because its threads are in the parent.
+        // SAFETY: `fd` is registered, and nothing uses it in the child, because the threads that use it are in the parent.
         unsafe {
             if nothing < 0 || libc::dup3(nothing, fd, libc::O_CLOEXEC) < 0 {
                 libc::close(fd);

@@ -42,7 +42,8 @@ impl Composer {
     /// # Safety
     /// The private context must be current.
     pub(super) unsafe fn new(gl: &glow::Context, size: Size) -> Result<Composer, String> {
-        // SAFETY: guaranteed by the caller. After an error, the objects created so far are destroyed with the context.
+        // SAFETY: the caller guarantees that the private context is current. After an error, the objects created so far
+        // are destroyed with the context.
         unsafe {
             let picture = gl.create_texture()?;
             storage(gl, picture, size);
@@ -86,7 +87,7 @@ impl Composer {
     /// # Safety
     /// The private context is current, and the images are alive.
     pub(super) unsafe fn compose(&self, gl: &glow::Context, scene: &Scene<Image>) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the private context is current and that the images are alive.
         unsafe {
             gl.bind_framebuffer(glow::FRAMEBUFFER, Some(self.framebuffer));
             gl.enable(glow::FRAMEBUFFER_SRGB);
@@ -123,7 +124,8 @@ impl Composer {
         let ImageRect { x, y, size } = surface.rect;
         let (x, y) = (number(x), number(y));
         let (width, height) = (number(size.width), number(size.height));
-        // SAFETY: guaranteed by the caller; the rectangle is inside its image.
+        // SAFETY: the caller guarantees that the private context is current and that the images are alive. The
+        // rectangle is inside its image.
         unsafe {
             attach_layer(gl, self.from, &surface.image);
             gl.blit_framebuffer(
@@ -159,7 +161,7 @@ impl Composer {
         ];
         let flags = i32::from(surface.blend.alpha) | i32::from(surface.blend.unpremultiplied) << 1;
         let corners = surface.shape.corners(eye);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the private context is current and that the images are alive.
         unsafe {
             let (unit, target, texture, layer) =
                 match (image.is_multisampled(), image.swapchain_images.layers()) {
@@ -200,7 +202,7 @@ impl Composer {
         let mut resolved =
             (swapchain_images.resolved.lock()).unwrap_or_else(PoisonError::into_inner);
         let known = resolved.iter().find(|(of, _)| *of == key);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the private context is current and that the images are alive.
         unsafe {
             let texture = match known {
                 Some((_, texture)) => *texture,
@@ -250,7 +252,7 @@ impl Composer {
     /// # Safety
     /// The private context is current.
     pub(super) unsafe fn destroy(self, gl: &glow::Context) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the private context is current.
         unsafe {
             for framebuffer in [self.framebuffer, self.from, self.to] {
                 gl.delete_framebuffer(framebuffer);
@@ -269,7 +271,7 @@ impl Composer {
 /// The private context is current.
 unsafe fn storage(gl: &glow::Context, texture: glow::Texture, size: Size) {
     let (width, height) = (number(size.width), number(size.height));
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the private context is current.
     unsafe {
         gl.bind_texture(glow::TEXTURE_2D, Some(texture));
         gl.tex_storage_2d(glow::TEXTURE_2D, 1, glow::SRGB8_ALPHA8, width, height);
@@ -285,7 +287,7 @@ unsafe fn attach(
     texture: glow::Texture,
     target: u32,
 ) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the private context is current.
     unsafe {
         gl.bind_framebuffer(target_kind, Some(framebuffer));
         let first = glow::COLOR_ATTACHMENT0;
@@ -300,7 +302,7 @@ unsafe fn attach(
 unsafe fn attach_layer(gl: &glow::Context, framebuffer: glow::Framebuffer, image: &Image) {
     let read = glow::READ_FRAMEBUFFER;
     let target = image.swapchain_images.info.target();
-    // SAFETY: guaranteed by the caller; the texture has this layer.
+    // SAFETY: the caller guarantees that the private context is current. The texture has this layer.
     unsafe {
         if image.swapchain_images.layers() == 1 {
             attach(gl, read, framebuffer, image.texture(), target);

@@ -269,7 +269,7 @@ unsafe fn texture(
     let (width, height) = (number(all.size.width)?, number(all.size.height)?);
     let (layers, mips, samples) = (number(all.layers)?, number(all.mips)?, number(all.samples)?);
     let (target, format) = (info.target(), info.format);
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the private context is current.
     unsafe {
         // Clears earlier errors. The number of attempts is limited, because a lost context returns an error each time.
         for _ in 0..16 {
@@ -319,7 +319,7 @@ unsafe fn new_reader(binding: &Binding, to: FrameSink) -> Result<ReadBack, Strin
         Sharing::Glx { .. } => Sharing::Glx { threads: false },
         other => other,
     };
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the private context is current and lives until the read-back is retired.
     let reader = unsafe { ReadBack::new(&mut find, sharing, submit) };
     reader.map_err(|e| e.to_string())
 }

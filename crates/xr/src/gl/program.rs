@@ -60,7 +60,7 @@ impl Program {
     /// # Safety
     /// The context is current.
     pub(super) unsafe fn new(gl: &glow::Context) -> Result<Program, String> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the context is current.
         unsafe {
             let program = gl.create_program()?;
             let linked = link(gl, program);
@@ -89,7 +89,7 @@ unsafe fn link(gl: &glow::Context, program: glow::Program) -> Result<(), String>
         (glow::VERTEX_SHADER, VERTEX),
         (glow::FRAGMENT_SHADER, FRAGMENT),
     ];
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the context is current.
     unsafe {
         for (kind, source) in stages {
             let shader = gl.create_shader(kind)?;

@@ -87,8 +87,8 @@ impl Composer {
             in_flight: Vec::new(),
             next: 0,
         };
-        // SAFETY: guaranteed by the caller; a handle that was not created is null, and destroying a null handle has no
-        // effect.
+        // SAFETY: the caller guarantees that the device is alive. A handle that was not created is null, and destroying
+        // a null handle has no effect.
         unsafe {
             let made = composer.make(of);
             made.inspect_err(|_| composer.destroy(&of.functions))?;
@@ -120,7 +120,7 @@ impl Composer {
         let pool = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(of.family);
-        // SAFETY: guaranteed by the caller; each object uses only objects created before it.
+        // SAFETY: the caller guarantees that the device is alive. Each object uses only objects created before it.
         unsafe {
             let picture = *self
                 .picture
@@ -164,7 +164,7 @@ impl Composer {
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(self.commands)
             .command_buffer_count(1);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the device is alive.
         unsafe {
             let commands = device.allocate_command_buffers(&info)?[0];
             let sets = device.create_descriptor_pool(&pool, None)?;
@@ -197,7 +197,7 @@ impl Composer {
         let constants = [vk::PushConstantRange::default()
             .stage_flags(STAGES)
             .size(CONSTANTS)];
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the device is alive.
         unsafe {
             self.set_layout = device.create_descriptor_set_layout(&set, None)?;
             let sets = [self.set_layout];
@@ -232,7 +232,8 @@ impl Composer {
         let device = &of.functions;
         let index = self.next;
         self.next = (index + 1) % FRAMES_IN_FLIGHT;
-        // SAFETY: guaranteed by the caller; the resources are reused only after the device has finished with them.
+        // SAFETY: the caller guarantees that this thread may use the queue and that the images are released. The
+        // resources are reused only after the device has finished with them.
         unsafe {
             self.in_flight[index].wait_idle(device)?;
             let FrameResources {
@@ -276,7 +277,8 @@ impl Composer {
         let shown: Vec<(usize, &Eye, &Surface<Image>)> = (scene.eyes.iter().enumerate())
             .flat_map(|(at, eye)| eye.surfaces.iter().map(move |s| (at, &eye.eye, s)))
             .collect();
-        // SAFETY: guaranteed by the caller; all bound resources live until the device has finished the frame.
+        // SAFETY: the caller guarantees that this thread may use the queue, that the images are released, and that
+        // `commands` is in the recording state. All bound resources live until the device has finished the frame.
         unsafe {
             let mut ready: Vec<(vk::Image, u32)> = Vec::new();
             let mut views = Vec::new();
@@ -341,7 +343,7 @@ impl Composer {
         let info = vk::DescriptorSetAllocateInfo::default()
             .descriptor_pool(sets)
             .set_layouts(&layouts);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract of `draw`.
         unsafe {
             let set = device.allocate_descriptor_sets(&info)?[0];
             let image = [vk::DescriptorImageInfo::default()
@@ -369,7 +371,8 @@ impl Composer {
     /// The device is alive.
     pub(super) unsafe fn wait_idle(&mut self, device: &ash::Device) {
         for frame in &mut self.in_flight {
-            // SAFETY: guaranteed by the caller. An error means that the device is lost and executes nothing any more.
+            // SAFETY: the caller guarantees that the device is alive. An error means that the device is lost and
+            // executes nothing any more.
             let _ = unsafe { frame.wait_idle(device) };
         }
     }
@@ -377,7 +380,8 @@ impl Composer {
     /// # Safety
     /// The device is alive and does not use the composer any more.
     pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
-        // SAFETY: guaranteed by the caller; null handles are ignored.
+        // SAFETY: the caller guarantees that the device is alive and does not use the composer any more. Null handles
+        // are ignored.
         unsafe {
             for frame in self.in_flight.drain(..) {
                 device.destroy_descriptor_pool(frame.sets, None);
@@ -403,7 +407,7 @@ impl FrameResources {
     /// The device is alive.
     unsafe fn wait_idle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
         while self.busy {
-            // SAFETY: guaranteed by the caller; the commands were submitted with this fence.
+            // SAFETY: the caller guarantees that the device is alive. The commands were submitted with this fence.
             unsafe {
                 match device.wait_for_fences(&[self.done], true, WAIT) {
                     Err(vk::Result::TIMEOUT) => continue,

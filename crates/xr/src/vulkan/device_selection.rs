@@ -55,7 +55,7 @@ impl DeviceSelection {
         if instance.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that `instance` is an instance of the application.
         let all = unsafe {
             let functions = self.instance(instance)?;
             let all = functions.enumerate_physical_devices();

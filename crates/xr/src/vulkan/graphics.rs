@@ -58,7 +58,8 @@ impl Graphics {
         {
             return Err(wrong);
         }
-        // SAFETY: guaranteed by the caller; the physical device is the selected device.
+        // SAFETY: the caller guarantees that the binding's handles are valid. The physical device is the selected
+        // device.
         unsafe {
             let instance = selection.instance(binding.instance)?;
             let physical: vk::PhysicalDevice = handle(binding.physical_device);
@@ -221,7 +222,8 @@ impl Graphics {
             vk::PipelineStageFlags::ALL_COMMANDS,
             vk::DependencyFlags::empty(),
         );
-        // SAFETY: guaranteed by the caller; the queue is idle before the pool is destroyed.
+        // SAFETY: the caller guarantees that the images are new and that this thread may use the queue. The queue is
+        // idle before the pool is destroyed.
         unsafe {
             let pool = functions.create_command_pool(&pool, None)?;
             let done = || {
@@ -329,7 +331,8 @@ impl Graphics {
         scene: &Scene<Image>,
     ) -> Result<(Pixels, Vec<CopyRegion>), vk::Result> {
         let mut composer = self.composer();
-        // SAFETY: guaranteed by the caller; a composer for a different size is idle before it is destroyed.
+        // SAFETY: the caller guarantees that this thread may use the queue and that the images are released. A composer
+        // for a different size is idle before it is destroyed.
         unsafe {
             if let Some(mut old) = composer.take_if(|c| c.size != scene.total_size()) {
                 self.ring.settle();

@@ -20,8 +20,8 @@ impl Owned {
         memory: &vk::PhysicalDeviceMemoryProperties,
         info: &vk::ImageCreateInfo<'_>,
     ) -> Result<Owned, vk::Result> {
-        // SAFETY: guaranteed by the caller; a handle that was not created is null, and destroying a null handle has no
-        // effect.
+        // SAFETY: the caller guarantees that the device is alive and supports images with these parameters. A handle
+        // that was not created is null, and destroying a null handle has no effect.
         unsafe {
             let mut owned = Owned {
                 image: device.create_image(info, None)?,
@@ -40,7 +40,7 @@ impl Owned {
         device: &ash::Device,
         memory: &vk::PhysicalDeviceMemoryProperties,
     ) -> Result<(), vk::Result> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the device is alive and supports images with these parameters.
         unsafe {
             let needs = device.get_image_memory_requirements(self.image);
             let kinds = (0..).zip(memory.memory_types_as_slice());
@@ -59,7 +59,8 @@ impl Owned {
     /// # Safety
     /// The device is alive and does not use the image any more.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: guaranteed by the caller; null handles are ignored.
+        // SAFETY: the caller guarantees that the device is alive and does not use the image any more. Null handles are
+        // ignored.
         unsafe {
             device.destroy_image(self.image, None);
             device.free_memory(self.memory, None);
@@ -78,7 +79,7 @@ impl Readable {
     /// # Safety
     /// The device is alive and does not use the view any more.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the device is alive and does not use the view any more.
         unsafe {
             device.destroy_image_view(self.view, None);
             if let Some(resolved) = &self.resolved {

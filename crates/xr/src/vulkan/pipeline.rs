@@ -53,7 +53,7 @@ pub(super) unsafe fn render_pass(device: &ash::Device) -> Result<vk::RenderPass,
         .attachments(&attachments)
         .subpasses(&subpasses)
         .dependencies(&dependencies);
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the device is alive.
     unsafe { device.create_render_pass(&info, None) }
 }
 
@@ -112,7 +112,7 @@ pub(super) unsafe fn pipeline(
         .dynamic_state(&later)
         .layout(layout)
         .render_pass(pass)];
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the device and the other objects are alive.
     let made = unsafe { device.create_graphics_pipelines(vk::PipelineCache::null(), &info, None) };
     match made {
         Ok(pipelines) => Ok(pipelines[0]),

@@ -46,7 +46,7 @@ pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk
         return Ok(*readable);
     }
     let (format, size) = (swapchain_images.format(), swapchain_images.size());
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that the device is alive.
     let made = unsafe {
         if swapchain_images.samples() == vk::SampleCountFlags::TYPE_1 {
             let view = view_info(image.image(), format, image.layer);
@@ -112,7 +112,7 @@ pub(super) unsafe fn make_readable(
             .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
             .image(which)
             .subresource_range(first_mip(layer));
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that the device is alive and that the commands are in the recording state.
         unsafe { device.cmd_pipeline_barrier(commands, all, all, none, &[], &[], &[barrier]) };
     };
     let (theirs, layer) = (image.image(), image.layer);
@@ -140,7 +140,7 @@ pub(super) unsafe fn make_readable(
                 },
                 ..vk::ImageResolve::default()
             };
-            // SAFETY: guaranteed by the caller.
+            // SAFETY: the caller guarantees that the device is alive and that the commands are in the recording state.
             unsafe { device.cmd_resolve_image(commands, theirs, from, own.image, to, &[region]) };
             barrier(theirs, layer, from, drawn);
             barrier(own.image, 0, to, read);

@@ -51,7 +51,7 @@ unsafe extern "system" fn on_message(
 unsafe fn array<'a, T>(first: *const T, count: u32) -> &'a [T] {
     match count {
         0 => &[],
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees that `first` points to `count` elements.
         _ => unsafe { std::slice::from_raw_parts(first, count as usize) },
     }
 }
@@ -66,7 +66,7 @@ unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees that `text` is null or a zero-terminated string.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_string_lossy().into_owned()
 }

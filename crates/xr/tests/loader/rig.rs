@@ -189,7 +189,7 @@ impl Application {
     /// `F` is the type of the function.
     pub(crate) unsafe fn function<F: Copy>(&self, name: &str) -> F {
         let found = self.find(name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-        // SAFETY: guaranteed by the caller; all function pointers have the same size.
+        // SAFETY: the caller guarantees that `F` is the type of the function. All function pointers have the same size.
         unsafe { std::mem::transmute_copy(&found) }
     }
 

@@ -186,7 +186,7 @@ unsafe fn window(
     depth: c_int,
     size: Size,
 ) -> c_ulong {
-    // SAFETY: by the caller's contract, and `set` outlives the call.
+    // SAFETY: the caller upholds this function's contract, and `set` outlives the call.
     unsafe {
         let root = (x.XDefaultRootWindow)(display);
         let mut set: xlib::XSetWindowAttributes = std::mem::zeroed();
