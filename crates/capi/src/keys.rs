@@ -66,8 +66,9 @@ impl Default for openuvr_key {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openuvr_key_of(code: u32, key: *mut openuvr_key) -> c_int {
     plain(|| {
-        // SAFETY: the caller upholds this function's requirements, which include those of the called function. The
-        // result is not used: the call only reports an invalid structure before an unknown code.
+        // The result is not used. The call checks the structure, so that an invalid structure is reported rather than
+        // an unknown code.
+        // SAFETY: the caller upholds this function's requirements, which include those of the called function.
         unsafe { read(key, openuvr_key::default(), "the key")? };
         let found = u16::try_from(code).ok().and_then(find);
         let found = found.ok_or_else(|| Failure::argument("unknown key or button"))?;

@@ -344,7 +344,8 @@ impl Handle<Host> {
             SubmitOutcome::Skipped(why @ SkipReason::RingFull) if !wait => {
                 Err(SubmitError::LeftOut(why))
             }
-            // A timeout, as for the other delays of a waiting call: the application may continue.
+            // Like the other delays of a waiting call, this is reported as a timeout, after which the application may
+            // continue.
             SubmitOutcome::Skipped(SkipReason::RingFull) => Err(started
                 .late("the host returned no buffer for the picture within a second")
                 .into()),

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_port_that_another_program_uses_for_udp_is_not_chosen() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        // Enough that the system sometimes chooses one of these ports: Linux chooses from 28,232.
+        // Linux chooses from 28,232 ports. With 500 of them in use, it sometimes chooses one that is in use for UDP.
         let used: Vec<_> = (0..500).map(|_| UdpSocket::bind(any).unwrap()).collect();
         for _ in 0..300 {
             let (listener, media) = bind_both(any).unwrap();

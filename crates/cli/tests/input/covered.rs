@@ -168,7 +168,7 @@ fn blocked_input_is_dropped_and_reported_once() {
         xtest.button(1, false);
     }
     host.program.line(INPUT_BLOCKED);
-    // Keys arrive: a window can have the keyboard without being in front.
+    // Keys arrive, because a window can have the keyboard focus without being in front.
     xtest.chord(&[A]);
     assert_eq!(
         streamed.wait_for(Received::Up(A)),

@@ -337,7 +337,8 @@ fn a_lost_change_of_a_still_picture_is_repaired() {
     );
     let is_same = || (psnr(&here.shot(), &there.shot()) > 40.0).then_some(());
     eventually("the same picture at both ends", is_same);
-    // This rule counts the packets of a frame: each frame has repair packets of full length.
+    // This rule counts video packets. Each frame has packets of this length, because its repair packets have full
+    // length.
     iptables("-A INPUT -p udp -m length --length 900:1500");
     iptables("-A INPUT -p udp -j DROP");
     let _after = App::open(&rig.host_side, "after", (640, 0, 640, 720));

@@ -133,7 +133,7 @@ fn a_grabbed_mouse_moves_the_hosts_pointer_by_steps() {
     rig.expect_event("MotionNotify", (330, 260));
     rig.report("mouse", &[key(BTN_LEFT, 1), key(BTN_LEFT, 0)]);
     rig.expect_event("ButtonPress", (330, 260));
-    // The shortcut ends the grab. Its last key to be released is Ctrl.
+    // The shortcut ends the grab. Ctrl is the last of its keys to be released.
     rig.machine.press(&["ctrl", "alt", "shift", "g"]).unwrap();
     rig.machine
         .wait_for("grep -A3 '^KeyRelease event' /tmp/events | grep -q Control_L")

@@ -230,7 +230,7 @@ fn a_confined_pointer_reaches_the_edges_and_no_further() {
     client.until("confinement", |events| events.confined);
     move_by(10, 10);
     client.until("motion", |events| events.moved == Some((330.0, 190.0)));
-    // It slides along the region's lower edge.
+    // The pointer slides along the region's lower edge.
     move_by(100, 1000);
     client.until("motion", |events| events.moved == Some((430.0, 190.0)));
     move_by(5000, 0);

@@ -298,7 +298,8 @@ fn applications_are_refused_after_the_last_start() {
         let client = XClient::connect(&rig);
         let window = client.window((0, 0), (100, 80), colour, false);
         client.show(window);
-        // The window manager runs now, so nothing of this start is pending when the next server starts.
+        // The window is visible only when the window manager runs, so this start is complete before the server is
+        // killed.
         rig.until(320, 180, colour);
         kill_server(&rig);
         let began = std::time::Instant::now();

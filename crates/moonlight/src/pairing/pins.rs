@@ -232,7 +232,7 @@ mod tests {
         };
         let replaced = std::thread::scope(|scope| {
             let offered = scope.spawn(|| offer(&folder, "1234", None, 1000));
-            // The first offer is taken, so that it is certainly in the file.
+            // Taking the first offer proves that it was in the file before the next one replaces it.
             while !matches!(file.take(1001), Ok(Some(_))) {
                 std::thread::yield_now();
             }

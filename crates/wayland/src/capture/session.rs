@@ -112,8 +112,8 @@ impl Session {
     /// The size of the first picture; empty if the subject has no picture.
     pub(super) fn first_size(&mut self) -> Result<Size, CaptureError> {
         if self.is_window() {
-            // The compositor announces the size only as a part of the form of a buffer, so a copy is requested. It
-            // remains in progress.
+            // The compositor announces the size only in its answer to a request for a copy. The requested copy remains
+            // in progress.
             self.request(true);
             self.compositor.round_trip()?;
             let form = self.offered();

@@ -9,8 +9,8 @@ fn reprojected_pictures_follow_the_head() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // The head turns slowly and the delay is long, so that a busy machine blurs neither figure. Without reprojection,
-    // the picture is 12 degrees late. A stall of a tenth of a second adds 2 degrees.
+    // The head turns slowly and the delay is long, so that a busy machine distorts neither figure. Without
+    // reprojection, the picture is 12 degrees late. A stall of a tenth of a second adds 2 degrees.
     let words = [
         "reprojection",
         "--eye",

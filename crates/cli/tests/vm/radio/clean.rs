@@ -98,7 +98,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     machine
         .succeed("mv /usr/sbin/hostapd.away /usr/sbin/hostapd")
         .unwrap();
-    // The user is without privileges.
+    // The user has no privileges.
     machine
         .succeed("mkdir -m 700 /tmp/session && chown guest /tmp/session")
         .unwrap();

@@ -77,7 +77,8 @@ const LEAST: Bitrate = Bitrate(500_000);
 const FIRST: Bitrate = Bitrate::from_mbps(4);
 /// Maximum number of competing flows.
 const MOST_FLOWS: usize = 4;
-/// Maximum rate of the link. The simulation keeps the datagrams of 600 frames: 50 MB at this rate.
+/// Maximum rate of the link. The simulation keeps an entry for each datagram of the last 600 frames, which takes 50 MB
+/// at this rate.
 const MOST_RATE: Bitrate = Bitrate::from_mbps(1000);
 
 impl ContestArgs {

@@ -215,7 +215,7 @@ fn a_single_packet_matches_the_benchmark() {
     }
     let mut took = Vec::new();
     // The packet is sent twice: at the moment at which the channel becomes idle, and when the channel has been idle for
-    // long, so that no AIFS is needed.
+    // a long time, so that no AIFS is needed.
     for at in [0, 5 * MILLISECOND] {
         network.send(at, first.offer);
         while let Some(next) = network.next_timeout() {

@@ -8,8 +8,8 @@ fn the_worst_batch_is_the_one_with_the_least_mean() {
     };
     let worst = |parts: &[(f64, usize)]| Spread::of(&values(parts)).unwrap().0[1];
     assert_eq!(worst(&[(40.0, 150), (30.0, 150), (35.0, 150)]), 30.0);
-    // The last 20 frames are too few for a batch of their own, so the worst batch has 150 frames of 40 and 20 frames of
-    // 23.
+    // The last 20 frames are too few for a batch of their own, so the worst batch has 150 frames with the value 40
+    // and 20 frames with the value 23.
     assert_eq!(worst(&[(40.0, 300), (23.0, 20)]), 38.0);
     assert_eq!(worst(&[(40.0, 20)]), 40.0);
     assert_eq!(Spread::of(&[]), None);
