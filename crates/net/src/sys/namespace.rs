@@ -19,7 +19,7 @@ pub(crate) const UNTIL_UP: &str = "for end in here there; do
 pub(crate) fn in_new_network(what: &str, setup: &str, test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // SAFETY: no pointers; affects only the calling thread, which ends with the test.
+            // SAFETY: the call takes no pointers, and affects only the calling thread, which ends with the test.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 let error = std::io::Error::last_os_error();
                 println!("skipped: {what}: no network namespace (needs CAP_SYS_ADMIN): {error}");

@@ -75,7 +75,7 @@ impl Xsk {
         let socket = builder
             .bind(NicIndex::new(interface), QUEUE, flags)
             .map_err(io_error)?;
-        // SAFETY: `umem` is dropped after the socket: see State.
+        // SAFETY: `umem` is dropped after the socket, because it is the last field of `State`.
         unsafe { rings.fill_ring.enqueue(&mut umem, RING_ENTRIES as usize) };
         let program = Attached::new(interface, port, &socket)?;
         Ok(Xsk {
@@ -120,7 +120,7 @@ impl Xsk {
                 }
             }
             let queued = rings.tx_ring.as_mut().map_or(0, |tx| {
-                // SAFETY: `umem` is dropped after the socket: see State.
+                // SAFETY: `umem` is dropped after the socket, because it is the last field of `State`.
                 unsafe { tx.send(slab) }
             });
             sent += queued;
@@ -151,7 +151,7 @@ impl Xsk {
             visit(&packet);
             umem.free_packet(packet);
         }
-        // SAFETY: `umem` is dropped after the socket: see State.
+        // SAFETY: `umem` is dropped after the socket, because it is the last field of `State`.
         unsafe { rings.fill_ring.enqueue(umem, count) };
     }
 

@@ -69,7 +69,7 @@ pub(crate) unsafe extern "system" fn set_name(
 /// # Safety
 /// `pointer` is null or a zero-terminated string of the application.
 unsafe fn text(pointer: *const c_char) -> Outcome<CString> {
-    // SAFETY: the caller upholds the requirements.
+    // SAFETY: the caller guarantees that `pointer` is null or a zero-terminated string.
     let text = unsafe { ffi::string(pointer)? };
     CString::new(text).map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)
 }
@@ -81,7 +81,7 @@ unsafe fn text(pointer: *const c_char) -> Outcome<CString> {
 unsafe fn optional_text<'a>(pointer: *const c_char) -> &'a CStr {
     match pointer.is_null() {
         true => c"",
-        // SAFETY: the caller upholds the requirements.
+        // SAFETY: the caller guarantees that `pointer` is null or a zero-terminated string.
         false => unsafe { CStr::from_ptr(pointer) },
     }
 }
@@ -134,7 +134,7 @@ unsafe fn label(
     info: *const xr::DebugUtilsLabelEXT,
 ) -> Outcome<(u64, CString)> {
     handles::get::<Session>(session)?;
-    // SAFETY: the caller upholds the requirements.
+    // SAFETY: the caller guarantees that `info` is null or comes from the application.
     let text = unsafe { text(input(info)?.label_name)? };
     Ok((session.into_raw(), text))
 }

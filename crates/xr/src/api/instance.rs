@@ -107,7 +107,7 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
 /// # Safety
 /// `info` must come from the application.
 unsafe fn debugger(info: &xr::InstanceCreateInfo) -> Option<debug::Messenger> {
-    // SAFETY: the caller upholds the requirements.
+    // SAFETY: the caller guarantees that `info`, and therefore its chain of structures, comes from the application.
     let given = unsafe {
         let given = chained::<xr::DebugUtilsMessengerCreateInfoEXT>(info.next)?;
         input(given).ok()?

@@ -63,7 +63,7 @@ impl Fixture {
         const MAJOR: c_int = 0x3098;
         const MINOR: c_int = 0x30FB;
         const NONE: c_int = 0x3038;
-        // SAFETY: as in `open`.
+        // SAFETY: EGL's functions are called as specified, and the library stays loaded.
         unsafe {
             let library = Library::new("libEGL.so.1").ok()?;
             let find: EglGetProcAddressMNDX = *library.get(b"eglGetProcAddress\0").ok()?;

@@ -58,7 +58,8 @@ impl Fixture {
     }
 
     unsafe fn try_open() -> Option<Fixture> {
-        // SAFETY: as in `open`.
+        // SAFETY: the Vulkan loader has no initialisers with preconditions. Functions are called as specified, with
+        // valid handles.
         unsafe {
             let library = libloading::Library::new("libvulkan.so.1").ok()?;
             let get_proc = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
@@ -184,7 +185,7 @@ impl Fixture {
         };
         let pool = vk::CommandPoolCreateInfo::default();
         let value = vk::ClearColorValue { float32: colour };
-        // SAFETY: as in `open`; the queue is idle at the end.
+        // SAFETY: functions are called as specified, with valid handles. The queue is idle at the end.
         unsafe {
             let pool = device.create_command_pool(&pool, None).unwrap();
             let info = vk::CommandBufferAllocateInfo::default()

@@ -138,7 +138,7 @@ impl Application {
     /// `get_proc` is the `vkGetInstanceProcAddr` of the Vulkan loader.
     unsafe fn drawing(self, get_proc: VkGetInstanceProcAddr) -> Option<Drawing> {
         let system = self.system();
-        // SAFETY: as in `Drawing::open`.
+        // SAFETY: functions are called as specified, with valid handles.
         unsafe {
             let load = |instance: *const c_void, name: &CStr| {
                 let found = get_proc(instance, name.as_ptr());
@@ -334,7 +334,7 @@ fn a_missing_driver_is_reported_by_vulkan() {
         let Some(app) = Application::open(EXTENSIONS) else {
             return;
         };
-        // SAFETY: as in `Drawing::open`.
+        // SAFETY: the Vulkan loader has no initialisers with preconditions, and exports a function of this type.
         let get_proc: VkGetInstanceProcAddr = unsafe {
             let Ok(library) = libloading::Library::new("libvulkan.so.1") else {
                 return skip("the Vulkan loader is not installed: apt-get install libvulkan1");

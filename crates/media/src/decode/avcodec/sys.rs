@@ -402,7 +402,7 @@ impl Decoder {
 
     /// Copies the received picture to main memory if it is in the memory of the device.
     fn fetch(&mut self) -> Result<(), String> {
-        // SAFETY: valid as long as `self`; the library is not at work.
+        // SAFETY: the frame lives as long as `self`, and the library is not at work.
         let received = unsafe { self.frame.as_ref() };
         let here = |(number, _): &(c_int, PixelFormat)| *number == received.format;
         let Some(spare) = self.spare.filter(|_| !self.formats.iter().any(here)) else {
@@ -453,7 +453,7 @@ impl Decoder {
 
     /// Discards the progress of the previous picture.
     pub(super) fn begin_picture(&mut self) {
-        // SAFETY: valid as long as `self`; the library is not at work.
+        // SAFETY: the progress lives as long as `self`, and the library is not at work.
         unsafe { self.progress.as_mut() }.start_picture();
     }
 

@@ -229,12 +229,12 @@ impl Context for Glx {
     }
 
     fn swap(&self) {
-        // SAFETY: display and window are valid.
+        // SAFETY: the display and the window exist until `self` is dropped.
         unsafe { (self.glx.glXSwapBuffers)(self.display, self.window) };
     }
 
     fn resize(&self, size: Size) {
-        // SAFETY: display and window are valid.
+        // SAFETY: the display and the window exist until `self` is dropped.
         unsafe {
             (self.x.XResizeWindow)(self.display, self.window, size.width, size.height);
             (self.x.XSync)(self.display, 0);
@@ -483,7 +483,7 @@ impl Context for Egl {
 
     fn resize(&self, size: Size) {
         let (x, display, window) = self.x.as_ref().expect("only a window can be resized");
-        // SAFETY: display and window are valid.
+        // SAFETY: the display and the window exist until `self` is dropped.
         unsafe {
             (x.XResizeWindow)(*display, *window, size.width, size.height);
             (x.XSync)(*display, 0);

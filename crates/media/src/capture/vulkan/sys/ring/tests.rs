@@ -52,7 +52,8 @@ impl Gpu {
     }
 
     unsafe fn try_open() -> Option<Gpu> {
-        // SAFETY: as in `open`.
+        // SAFETY: the Vulkan loader has no initialisers with preconditions. Functions are called as specified, with
+        // valid handles.
         unsafe {
             let library = libloading::Library::new("libvulkan.so.1").ok()?;
             let entry = library.get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0");
@@ -125,7 +126,7 @@ impl Gpu {
         let buffer = vk::BufferCreateInfo::default()
             .size(bytes.len() as u64)
             .usage(vk::BufferUsageFlags::TRANSFER_SRC);
-        // SAFETY: as in `open`; the mapped memory is host-visible.
+        // SAFETY: functions are called as specified, with valid handles. The mapped memory is host-visible.
         unsafe {
             let memory = |needs: vk::MemoryRequirements, wanted| {
                 let kinds = (0..).zip(self.memory.memory_types_as_slice());
