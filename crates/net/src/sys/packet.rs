@@ -12,9 +12,6 @@ use super::socket::{MAX_BATCH, set};
 use crate::ether::{ETHER_TYPE, MAGIC, Mac, PREFIX, Station};
 use openuvr_clock::WallTime;
 
-/// An option of Linux 4.20 and later: the socket receives no frames that this machine sends.
-const PACKET_IGNORE_OUTGOING: i32 = 23;
-
 /// A socket for frames of [`ETHER_TYPE`] to this port and this machine, on one interface or on all
 /// (index 0).
 pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
@@ -27,8 +24,8 @@ pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
     // SAFETY: `fd` is open and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     attach(&socket, &filter(port))?;
-    // On old kernels the filter drops outgoing frames by their packet type.
-    let _ = set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
+    // Kernels before 4.20 lack this option, and the filter drops outgoing frames by their packet type.
+    let _ = set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1);
     let name = name_of(interface, Mac::default());
     // SAFETY: `name` is a sockaddr_ll, and has the given length.
     let rc = unsafe { libc::bind(fd, (&raw const name).cast(), LEN_OF_NAME) };

@@ -167,6 +167,10 @@ pub(super) fn connect(
     batch: &mut RecvBatch,
 ) -> Result<Option<Established>, ConnectError> {
     let began = clock::now();
+    let limit = match options.lost {
+        true => RECONNECT_ROUND,
+        false => HANDSHAKE_TIMEOUT,
+    };
     let mut paths = options.paths.to_vec();
     let mut turn = 0;
     // A send error is reported only if sending failed for every address.
@@ -196,19 +200,10 @@ pub(super) fn connect(
                 unsent = why.or(unsent);
             }
         }
-        if clock::now().since(began)
-            >= if options.lost {
-                RECONNECT_ROUND
-            } else {
-                HANDSHAKE_TIMEOUT
-            }
-        {
+        if clock::now().since(began) >= limit {
             return Err(match unsent {
                 Some(why) if !sent => ConnectError::Unsent(why),
-                _ => HandshakeError::TimedOut {
-                    after: HANDSHAKE_TIMEOUT,
-                }
-                .into(),
+                _ => HandshakeError::TimedOut { after: limit }.into(),
             });
         }
         turn += 1;
