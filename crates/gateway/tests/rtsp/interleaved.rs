@@ -171,7 +171,8 @@ fn sender_reports_precede_the_first_packets() {
         let (channel, bytes) = player.packet();
         match channel {
             VIDEO | AUDIO => {
-                assert_eq!(reports.len(), 2, "reports come first");
+                // If one track starts late, later reports precede it.
+                assert!(reports.len() >= 2, "reports come first");
                 let packet = RtpPacket::parse(&bytes).unwrap();
                 let first = &mut firsts[usize::from(channel == AUDIO)];
                 first.get_or_insert((u32::from(packet.sequence_number()), packet.timestamp()));
