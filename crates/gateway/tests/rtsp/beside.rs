@@ -86,9 +86,14 @@ pub(crate) fn nal_units(stream: &[u8]) -> Vec<Vec<u8>> {
 /// NAL unit type of a sequence parameter set, which precedes a key frame (ITU-T H.264 table 7-1).
 const SPS: u8 = 7;
 
-/// Asserts that the recorded output contains each part of `got`. A part starts with a key frame, because a starved
-/// subscriber misses frames up to the next key frame.
+/// Asserts that the recorded output contains each part of `got`.
 pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
+    is_part_of(got, made).unwrap();
+}
+
+/// Checks that the recorded output contains each part of `got`. A part starts with a key frame, because a starved
+/// subscriber misses frames up to the next key frame.
+pub(crate) fn is_part_of(got: &[Vec<u8>], made: &Units) -> Result<(), String> {
     let begins = |unit: &[u8]| unit[0] & 0x1f == SPS;
     for piece in got.chunk_by(|_, next| !begins(next)) {
         let until = Instant::now() + TIMEOUT;
@@ -99,14 +104,14 @@ pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
                 break;
             }
             drop(made);
-            assert!(
-                Instant::now() < until,
-                "{} units differ from the encoder's output",
-                piece.len()
-            );
+            if Instant::now() > until {
+                let count = piece.len();
+                return Err(format!("{count} units differ from the encoder's output"));
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+    Ok(())
 }
 
 fn contains(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {

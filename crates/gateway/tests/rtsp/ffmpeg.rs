@@ -18,7 +18,9 @@ use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_runtime::host::SoundCodec;
 
 use crate::beside::nal_units;
+use crate::support::STALLED;
 use crate::support::skip::has_program;
+use crate::support::stalls::measured_without_stalls;
 use crate::{Players, SIZE};
 
 /// Probes only one packet, which must be a complete picture.
@@ -62,27 +64,30 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
         return;
     }
     for transport in ["tcp", "udp"] {
-        let players = Players::new(&format!("copy-{transport}"));
-        let file = players.rig.folder.path().join("recording.mkv");
-        let out = Command::new("ffmpeg")
-            .args([
-                "-loglevel",
-                "warning",
-                "-nostdin",
-                "-rtsp_transport",
-                transport,
-            ])
-            .args(["-i", &players.url(), "-t", "4", "-c", "copy"])
-            // ffmpeg's parser loses the time of the first packet of each RTSP stream. This filter sets it.
-            .args(["-bsf:v", "setts=pts=DTS"])
-            .arg(&file)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(
-            out.status.success() && said.is_empty(),
-            "{transport}: {said}"
-        );
+        // A starved reader's socket loses datagrams.
+        measured_without_stalls(3, STALLED, || {
+            let players = Players::new(&format!("copy-{transport}"));
+            let file = players.rig.folder.path().join("recording.mkv");
+            let out = Command::new("ffmpeg")
+                .args([
+                    "-loglevel",
+                    "warning",
+                    "-nostdin",
+                    "-rtsp_transport",
+                    transport,
+                ])
+                .args(["-i", &players.url(), "-t", "4", "-c", "copy"])
+                // ffmpeg's parser loses the time of the first packet of each RTSP stream. This filter sets it.
+                .args(["-bsf:v", "setts=pts=DTS"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&out.stderr);
+            match out.status.success() && said.is_empty() {
+                true => Ok(()),
+                false => Err(format!("{transport}: {said}")),
+            }
+        });
     }
 }
 
@@ -100,15 +105,14 @@ impl Captured {
     }
 
     /// The delays of copied packets relative to their capture. The capture times of most packets must be known.
-    fn offsets(&self, copied: &[(f64, String)]) -> Vec<f64> {
+    fn offsets(&self, copied: &[(f64, String)]) -> Result<Vec<f64>, String> {
         let known = |(at, hash): &(f64, String)| Some(at - self.0.get(hash).copied()??);
         let offsets: Vec<f64> = copied.iter().filter_map(known).collect();
         let counts = (offsets.len(), copied.len());
-        assert!(
-            counts.0 > 100 && counts.0 * 2 > counts.1,
-            "known and total: {counts:?}"
-        );
-        offsets
+        match counts.0 > 100 && counts.0 * 2 > counts.1 {
+            true => Ok(offsets),
+            false => Err(format!("known and total packets: {counts:?}")),
+        }
     }
 }
 
@@ -177,51 +181,57 @@ fn sound_and_picture_are_synchronous_in_a_copy() {
         return;
     }
     for transport in ["tcp", "udp"] {
-        let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
-        // At this pitch, no two payloads are equal for several seconds.
-        let players = Players::sounding(&format!("sync-{transport}"), pattern, "tone:441.7");
-        let pictures = Arc::<Mutex<Captured>>::default();
-        let frames = Frames {
-            captured: pictures.clone(),
-            at: time::Instant(0),
-            bytes: Vec::new(),
-        };
-        let request = SubscribeRequest {
-            intake: Intake::Complete,
-            ..SubscribeRequest::new(Role::Observer, "a writer")
-        };
-        let host = &players.rig.host;
-        host.subscribe(request, Box::new(frames)).unwrap();
-        let sound = Arc::<Mutex<Captured>>::default();
-        let payloads = sound.clone();
-        let heard = host.listen(SoundCodec::Opus, move |payload| {
-            let mut payloads = payloads.lock().unwrap();
-            payloads.note(payload.captured, payload.bytes);
-            true
+        // A starved host streams fewer pictures, and a starved reader's socket loses datagrams.
+        measured_without_stalls(3, STALLED, || {
+            let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
+            // At this pitch, no two payloads are equal for several seconds.
+            let players = Players::sounding(&format!("sync-{transport}"), pattern, "tone:441.7");
+            let pictures = Arc::<Mutex<Captured>>::default();
+            let frames = Frames {
+                captured: pictures.clone(),
+                at: time::Instant(0),
+                bytes: Vec::new(),
+            };
+            let request = SubscribeRequest {
+                intake: Intake::Complete,
+                ..SubscribeRequest::new(Role::Observer, "a writer")
+            };
+            let host = &players.rig.host;
+            host.subscribe(request, Box::new(frames)).unwrap();
+            let sound = Arc::<Mutex<Captured>>::default();
+            let payloads = sound.clone();
+            let heard = host.listen(SoundCodec::Opus, move |payload| {
+                let mut payloads = payloads.lock().unwrap();
+                payloads.note(payload.captured, payload.bytes);
+                true
+            });
+            assert!(heard, "sound");
+            let out = Command::new("ffmpeg")
+                .args(["-loglevel", "error", "-nostdin"])
+                .args(["-rtsp_transport", transport, "-i", &players.url()])
+                .args(["-t", "4", "-c", "copy", "-bsf:v", "setts=pts=DTS"])
+                .args(["-f", "framehash", "-hash", "sha256", "-"])
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&out.stdout);
+            assert!(out.status.success(), "{out:?}");
+            let pictures = pictures.lock().unwrap();
+            let pictures = pictures.offsets(&copied(&text, "video"))?;
+            let sound = sound.lock().unwrap();
+            let sound = sound.offsets(&copied(&text, "audio"))?;
+            // The medians of the first and the second half, because a sender report between them may shift a track.
+            let halves = |all: &[f64]| {
+                let (first, second) = all.split_at(all.len() / 2);
+                [median(first), median(second)]
+            };
+            for (sound, picture) in halves(&sound).into_iter().zip(halves(&pictures)) {
+                let apart = (sound - picture) * 1e3;
+                if apart.abs() > 10.0 {
+                    return Err(format!("{transport}: {apart:.1} ms apart"));
+                }
+            }
+            Ok(())
         });
-        assert!(heard, "sound");
-        let out = Command::new("ffmpeg")
-            .args(["-loglevel", "error", "-nostdin"])
-            .args(["-rtsp_transport", transport, "-i", &players.url()])
-            .args(["-t", "4", "-c", "copy", "-bsf:v", "setts=pts=DTS"])
-            .args(["-f", "framehash", "-hash", "sha256", "-"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&out.stdout);
-        assert!(out.status.success(), "{out:?}");
-        let pictures = pictures.lock().unwrap();
-        let pictures = pictures.offsets(&copied(&text, "video"));
-        let sound = sound.lock().unwrap();
-        let sound = sound.offsets(&copied(&text, "audio"));
-        // The medians of the first and the second half, because a sender report between them may shift a track.
-        let halves = |all: &[f64]| {
-            let (first, second) = all.split_at(all.len() / 2);
-            [median(first), median(second)]
-        };
-        for (sound, picture) in halves(&sound).into_iter().zip(halves(&pictures)) {
-            let apart = (sound - picture) * 1e3;
-            assert!(apart.abs() <= 10.0, "{transport}: {apart:.1} ms apart");
-        }
     }
 }
 
@@ -252,45 +262,53 @@ fn ffmpeg_decodes_aac_with_the_right_pitch() {
         return;
     }
     for transport in ["tcp", "udp"] {
-        let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
-        let name = format!("aac-{transport}");
-        let players = Players::hearing(&name, pattern, "tone:1000", SoundCodec::Aac);
-        let file = players.rig.folder.path().join("recording.mkv");
-        let out = Command::new("ffmpeg")
-            .args(["-loglevel", "error", "-nostdin"])
-            .args(["-rtsp_transport", transport, "-i", &players.url()])
-            .args(["-t", "3", "-map", "0:a", "-c", "copy"])
-            .arg(&file)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(
-            out.status.success() && said.is_empty(),
-            "{transport}: {said}"
-        );
-        let what = "stream=codec_name,profile,sample_rate,channels";
-        let probed = Command::new("ffprobe")
-            .args(["-v", "error", "-show_entries", what, "-of", "csv=p=0"])
-            .arg(&file)
-            .output()
-            .unwrap();
-        let probed = String::from_utf8_lossy(&probed.stdout);
-        assert_eq!(probed.trim(), "aac,LC,48000,2", "{transport}");
-        let decoded = Command::new("ffmpeg")
-            .args(["-v", "error", "-nostdin", "-i"])
-            .arg(&file)
-            .args(["-f", "f32le", "-"])
-            .output()
-            .unwrap();
-        let samples: Vec<f32> = (decoded.stdout.chunks_exact(4))
-            .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
-            .collect();
-        // Only the start of the sound depends on the time at which the player begins, so the last second is complete.
-        let second = 2 * 48_000;
-        assert!(samples.len() > 2 * second, "{}", samples.len());
-        let last = &samples[samples.len() - second..];
-        let [tone, other] = [1000.0, 1300.0].map(|pitch| amplitude(last, pitch));
-        assert!((tone - AMPLITUDE).abs() < 0.03, "{transport}: {tone}");
-        assert!(other < 0.01, "{transport}: {other}");
+        // A stall leaves a gap in the tone, and a starved reader's socket loses datagrams.
+        measured_without_stalls(3, STALLED, || {
+            let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
+            let name = format!("aac-{transport}");
+            let players = Players::hearing(&name, pattern, "tone:1000", SoundCodec::Aac);
+            let file = players.rig.folder.path().join("recording.mkv");
+            let out = Command::new("ffmpeg")
+                .args(["-loglevel", "error", "-nostdin"])
+                .args(["-rtsp_transport", transport, "-i", &players.url()])
+                .args(["-t", "3", "-map", "0:a", "-c", "copy"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&out.stderr);
+            if !out.status.success() || !said.is_empty() {
+                return Err(format!("{transport}: {said}"));
+            }
+            let what = "stream=codec_name,profile,sample_rate,channels";
+            let probed = Command::new("ffprobe")
+                .args(["-v", "error", "-show_entries", what, "-of", "csv=p=0"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            let probed = String::from_utf8_lossy(&probed.stdout);
+            assert_eq!(probed.trim(), "aac,LC,48000,2", "{transport}");
+            let decoded = Command::new("ffmpeg")
+                .args(["-v", "error", "-nostdin", "-i"])
+                .arg(&file)
+                .args(["-f", "f32le", "-"])
+                .output()
+                .unwrap();
+            let samples: Vec<f32> = (decoded.stdout.chunks_exact(4))
+                .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
+                .collect();
+            // Only the start of the sound depends on the time at which the player begins, so the last second is complete.
+            let second = 2 * 48_000;
+            if samples.len() <= 2 * second {
+                return Err(format!("{transport}: {} samples", samples.len()));
+            }
+            let last = &samples[samples.len() - second..];
+            let [tone, other] = [1000.0, 1300.0].map(|pitch| amplitude(last, pitch));
+            match (tone - AMPLITUDE).abs() < 0.03 && other < 0.01 {
+                true => Ok(()),
+                false => Err(format!(
+                    "{transport}: {tone} of the tone, {other} of another"
+                )),
+            }
+        });
     }
 }
