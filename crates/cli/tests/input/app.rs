@@ -101,8 +101,10 @@ impl App {
         }
     }
 
-    /// Reads the events that have arrived.
+    /// Reads the events up to now. The round trip is needed: what another connection already sees, such as the new
+    /// position of the pointer, may not have been sent to this connection yet.
     pub(crate) fn poll(&mut self) {
+        self.conn.sync().expect("a running X server");
         while let Some(event) = self.conn.poll_for_event().expect("a running X server") {
             let event = match event {
                 Event::KeyPress(event) => Received::Down(event.detail),
@@ -166,7 +168,6 @@ impl App {
 
     /// Whether no event is pending after a round trip to the server.
     pub(crate) fn is_idle(&mut self) -> bool {
-        self.conn.sync().expect("a running X server");
         self.poll();
         self.events.is_empty()
     }
