@@ -93,7 +93,10 @@ fn a_takeover_releases_keys_and_the_role_returns() {
 
     // The window's title shows the client's role. When the new player leaves, the old one gets its role back.
     let title = |window| xtest.text(window, xproto::AtomEnum::WM_NAME.into());
-    assert!(title(old).ends_with(&format!("({})", ObserverReason::TakenOver)));
+    let taken_over = format!("({})", ObserverReason::TakenOver);
+    eventually("the title of an observer", || {
+        title(old).ends_with(&taken_over).then_some(())
+    });
     let player = title(theirs);
     assert!(player.ends_with("desk"), "{player}");
     drop(new);
