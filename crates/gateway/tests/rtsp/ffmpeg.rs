@@ -296,7 +296,8 @@ fn ffmpeg_decodes_aac_with_the_right_pitch() {
             let samples: Vec<f32> = (decoded.stdout.chunks_exact(4))
                 .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
                 .collect();
-            // Only the start of the sound depends on the time at which the player begins, so the last second is complete.
+            // Only the start of the sound depends on the time at which the player begins, so the last second is
+            // complete.
             let second = 2 * 48_000;
             if samples.len() <= 2 * second {
                 return Err(format!("{transport}: {} samples", samples.len()));

@@ -15,8 +15,8 @@ use crate::support::stalls::measured_without_stalls;
 /// Number of checked frames: five seconds.
 const FRAMES: usize = 300;
 
-/// Length of a stall of the machine itself, which is longer than those of the test, after which a player may have missed
-/// frames: they are sent up to half a second late.
+/// Length of a stall of the machine itself after which a player may have missed frames. It is longer than the stalls of
+/// the test, and shorter than the half second by which frames may be late.
 const STALLED: Duration = Duration::from_millis(300);
 
 #[test]
