@@ -52,7 +52,11 @@ impl Depacketiser {
             units: Vec::new(),
             packets: 0,
         });
-        assert_eq!(open.time, time, "a frame ends with its marker");
+        let complete = self.gaps == 0;
+        assert!(
+            !complete || open.time == time,
+            "a frame ends with its marker"
+        );
         open.packets += 1;
         let kind = packet.payload[0] & 0x1f;
         if kind != FU_A {
@@ -64,8 +68,8 @@ impl Depacketiser {
     }
 }
 
-/// The next `count` frames.
-fn frames(remote: &mut Remote, count: usize) -> Vec<AccessUnit> {
+/// The next `count` frames. The error is a loss of packets, such as those that arrived while the test was starved.
+fn frames(remote: &mut Remote, count: usize) -> Result<Vec<AccessUnit>, String> {
     let mut depacketiser = Depacketiser::default();
     let mut frames = Vec::new();
     remote.wait("frames", |arrived| {
@@ -79,8 +83,10 @@ fn frames(remote: &mut Remote, count: usize) -> Vec<AccessUnit> {
         }
         (frames.len() == count).then_some(())
     });
-    assert_eq!(depacketiser.gaps, 0);
-    frames
+    match depacketiser.gaps {
+        0 => Ok(frames),
+        gaps => Err(format!("{gaps} gaps between the packets")),
+    }
 }
 
 #[test]
@@ -89,9 +95,11 @@ fn frames_are_complete_and_start_with_a_key_frame() {
     let caller = Caller::known(&rig);
     measured_without_stalls(5, STALLED, || {
         let mut remote = Remote::connected(&caller, "");
-        let frames = frames(&mut remote, 60);
-        assert_eq!(frames[0].units[0], SPS, "{:?}", frames[0]);
-        assert!(frames[0].units.contains(&IDR));
+        let frames = frames(&mut remote, 60)?;
+        let first = &frames[0];
+        if first.units.first() != Some(&SPS) || !first.units.contains(&IDR) {
+            return Err(format!("the first frame is no key frame: {first:?}"));
+        }
         for pair in frames.windows(2) {
             let ticks = pair[1].time.wrapping_sub(pair[0].time);
             assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
@@ -115,8 +123,11 @@ fn page_and_media_come_by_ipv6_alone() {
     }
     let web = Ipv6Addr::LOCALHOST.into();
     let rig = Rig::at(web, "ipv6", SIZE, Vec::new(), |_| ());
-    let mut remote = Remote::connected(&Caller::known(&rig), "");
-    let frames = frames(&mut remote, 30);
+    let caller = Caller::known(&rig);
+    let frames = measured_without_stalls(5, STALLED, || {
+        let mut remote = Remote::connected(&caller, "");
+        frames(&mut remote, 30)
+    });
     assert!(frames[0].units.contains(&IDR), "{:?}", frames[0]);
 }
 
@@ -124,7 +135,7 @@ fn page_and_media_come_by_ipv6_alone() {
 fn pli_and_fir_bring_a_key_frame() {
     let rig = Rig::new("pli", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
-    frames(&mut remote, 3);
+    frames(&mut remote, 3).unwrap();
     for kind in [KeyframeRequestKind::Pli, KeyframeRequestKind::Fir] {
         remote.wants_key_frame(kind);
         let key = |frame: &AccessUnit| frame.units.contains(&IDR);
@@ -167,7 +178,7 @@ fn lost_packets_are_retransmitted() {
 fn an_ice_restart_keeps_the_session() {
     let rig = Rig::new("restart", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
-    let before = frames(&mut remote, 10);
+    let before = frames(&mut remote, 10).unwrap();
     remote.restart();
     let last = before.last().unwrap().time;
     // Packets on the old path are lost. They are retransmitted among new packets, in any order, or a key frame follows.
@@ -208,10 +219,10 @@ fn messages_map_frames_to_timestamps() {
             }
             _ => {}
         }
-        (named.len() >= 30).then_some(())
+        // The message about a frame may precede its packets.
+        let known = named.keys().filter(|time| times.contains(time)).count();
+        (named.len() >= 30 && known + 2 >= named.len()).then_some(())
     });
-    let known = named.keys().filter(|time| times.contains(time)).count();
-    assert!(known >= 28, "{known} of {}", named.len());
     let numbers: Vec<u32> = named.values().copied().collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
 }
@@ -222,17 +233,20 @@ fn sound_arrives_payload_by_payload() {
         config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440")
     });
     let mut remote = Remote::connected(&Caller::known(&rig), "");
-    let mut times = Vec::new();
-    remote.wait("sound", |arrived| {
-        if let Arrived::Sound(time, length) = arrived {
-            assert!(length > 2, "a tone, not silence: {length}");
-            times.push(time);
+    // A starved test loses packets.
+    measured_without_stalls(5, STALLED, || {
+        let mut times = Vec::new();
+        remote.wait("sound", |arrived| {
+            if let Arrived::Sound(time, length) = arrived {
+                assert!(length > 2, "a tone, not silence: {length}");
+                times.push(time);
+            }
+            (times.len() == 60).then_some(())
+        });
+        // 5 ms of 48 000 samples a second.
+        match times.windows(2).all(|pair| pair[1] == pair[0] + 240) {
+            true => Ok(()),
+            false => Err(format!("the times of the sound: {times:?}")),
         }
-        (times.len() == 60).then_some(())
     });
-    // 5 ms of 48 000 samples a second.
-    assert!(
-        times.windows(2).all(|pair| pair[1] == pair[0] + 240),
-        "{times:?}"
-    );
 }
