@@ -499,13 +499,15 @@ fn text_typed_by_a_program_arrives() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
     let text = "Grüße €";
-    // xdotool remaps the same key code for each character, so each character must be handled before the next one is
-    // typed.
+    // xdotool remaps the same key code for each character that the layout lacks, so each character must be handled
+    // before the next one is typed. Half of the delay after the press, it removes the mapping, which a stalled client
+    // must have read by then.
     let mut typed = String::new();
     for ch in text.chars() {
+        let delay = if ch.is_ascii() { "200" } else { "4000" };
         let status = Command::new("xdotool")
             .env("DISPLAY", &rig.client_side.name)
-            .args(["type", "--delay", "200", &ch.to_string()])
+            .args(["type", "--delay", delay, &ch.to_string()])
             .status();
         assert!(status.is_ok_and(|status| status.success()));
         typed.push(ch);
