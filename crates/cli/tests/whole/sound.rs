@@ -37,6 +37,10 @@ impl Listener {
     fn join(host: &Host, name: &str, address: &str, args: &[&str]) -> Listener {
         let recording = host.folder.path().join(format!("{name}.wav"));
         let csv = host.folder.path().join(format!("{name}.csv"));
+        // A repeated measurement must not read the files of the previous one.
+        for previous in [&recording, &csv] {
+            let _ = std::fs::remove_file(previous);
+        }
         let sound = format!("wav:{}", recording.display());
         let own = ["--present", "null", "--csv", csv.to_str().expect("text")];
         let args = [&own[..], &["--sound", &sound], args].concat();
@@ -157,7 +161,9 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
     check_tone(tone, &client.csv)?;
     let tenths = levels(tone, PITCH).len();
     let wrong = levels(tone, OTHER).iter().filter(|l| **l > 0.05).count();
-    assert!(wrong * 10 <= tenths * 2, "{wrong} of {tenths} tenths");
+    if wrong * 10 > tenths * 2 {
+        return Err(format!("{wrong} of {tenths} tenths contain another tone"));
+    }
     let (silent, concealed) = (
         silent_frames(&tone[EDGE..tone.len() - EDGE]),
         concealed(&client.csv),
@@ -169,8 +175,11 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
         true => tone.len() / 20,
         false => concealed + left_out,
     };
-    let whole = format!("{silent} silent, {concealed} concealed, {left_out} not played");
-    assert!(silent <= allowed, "{whole}");
+    if silent > allowed {
+        return Err(format!(
+            "{silent} silent, {concealed} concealed, {left_out} not played"
+        ));
+    }
     assert!(output.contains("sound p50"), "{output}");
     let late = rows(&client.csv, "audio_latency_ns");
     assert!(late.iter().any(|row| !row.is_empty()), "latency is known");
