@@ -203,7 +203,10 @@ fn losses_are_answered_by_an_intra_refresh() {
         assert!(Instant::now() < until, "no loss was answered");
         chain.burst(6);
     }
-    let rows = chain.end();
+    let mut rows = chain.end();
+    rows.sort_by_key(|row| row.frame);
+    // Frames that the host itself dropped are not part of the stream.
+    rows.retain(|row| row.outcome != "dropped");
     let refreshed = rows.windows(2).filter(|pair| {
         let [before, after] = [0, 1].map(|i| pair[i].outcome.as_str());
         before == "tainted" && after == "complete" && !pair[1].key_frame
@@ -250,7 +253,9 @@ fn reordering_and_duplication_do_no_harm() {
         let dropped = count(&rows, "dropped");
         let harmed = rows.len() - count(&rows, "complete") - dropped;
         let keys = rows.iter().filter(|row| row.key_frame).count();
-        assert!(keys <= 1 + harmed + dropped, "{keys} key frames");
+        if keys > 1 + harmed + dropped {
+            return Err(format!("{keys} key frames, {harmed} frames are harmed"));
+        }
         match harmed {
             0 => Ok(()),
             _ => Err(format!(
