@@ -144,7 +144,8 @@ fn fig_9a_streams_600_pictures_as_printed() {
 }
 
 /// Streams the pictures of the paper's program. Each picture shows its number, so that the client can check order and
-/// content. Returns an error if too many pictures are torn.
+/// content. Returns an error if the client fails, or if too many pictures are torn: if the copy of a row is interrupted
+/// for the duration of several pictures, the row may show any number.
 fn stream_paper() -> Result<(), String> {
     let folder = Folder::new();
     let Some((host, address, pin, _display)) = start_paper(&folder, &[]) else {
@@ -153,7 +154,9 @@ fn stream_paper() -> Result<(), String> {
     let mut mud = command(&program(&folder, "tests/paper_mud.c", &[]), &folder);
     mud.args([&address, &pin, &PICTURES.to_string(), &folder.join("mud")]);
     let (status, text) = Program::start("mud", mud).wait();
-    assert!(status.success(), "{status}: {text}");
+    if !status.success() {
+        return Err(format!("{status}: {text}"));
+    }
     let line = text
         .lines()
         .find(|line| line.contains(" torn"))
