@@ -119,7 +119,7 @@ fn finished(recorder: Recorder) -> Summary {
 fn a_recording_is_the_encoders_output() {
     // A stall delays the start of the sound, and leaves gaps in it.
     measured_without_stalls(3, STALLED, || {
-        let Some((begin, pitch)) = sound_beside_the_encoders_output() else {
+        let Some((begin, pitch)) = sound_beside_the_encoders_output()? else {
             return Ok(());
         };
         // The sound starts with the picture, within two payloads, and has the right pitch.
@@ -133,8 +133,8 @@ fn a_recording_is_the_encoders_output() {
 }
 
 /// Makes a recording and checks it. Returns the start of its sound in seconds after the picture, and the pitch of the
-/// sound in hertz. Without ffmpeg, prints a message and returns `None`.
-fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
+/// sound in hertz. Without ffmpeg, prints a message and returns `None`. The error is a gap in the sound.
+fn sound_beside_the_encoders_output() -> Result<Option<(f64, f64)>, String> {
     let rig = rig("record");
     let made = write_down(&rig.host);
     let file = rig.folder.path().join("it.mp4");
@@ -149,13 +149,13 @@ fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
         failed,
     } = finished(recorder);
     assert!(!failed && missed == 0, "{:?}", said.lock());
-    assert!(
-        written.frames >= 100 && written.packets > 300,
-        "{written:?}"
-    );
+    assert!(written.frames >= 100, "{written:?}");
+    if written.packets <= 300 {
+        return Err(format!("little sound: {written:?}"));
+    }
     assert_eq!(std::fs::metadata(&file).unwrap().len(), bytes);
     if !ffmpeg::is_there() {
-        return None;
+        return Ok(None);
     }
     // All counted frames and packets are decodable, and their times increase.
     assert_eq!(
@@ -175,7 +175,7 @@ fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
     let heard = samples(&file);
     let crossings = heard.windows(2).filter(|two| two[0] < 0.0 && two[1] >= 0.0);
     let pitch = crossings.count() as f64 * 48_000.0 / heard.len() as f64;
-    Some((begins("a"), pitch))
+    Ok(Some((begins("a"), pitch)))
 }
 
 #[test]
