@@ -18,6 +18,7 @@ use rustix::process::Signal;
 
 use crate::rig::{Run, build, hook};
 use crate::support::sensor::Sensor;
+use crate::support::stalls::measured_without_stalls;
 use crate::support::{Display, Folder, PIN, Program, eventually, openuvr, port_of};
 
 /// A shell script. It shows pictures, so that the host starts, and runs a program that reads pads.
@@ -30,6 +31,9 @@ const EARLY: &str = "$READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!
     trap 'kill $gears $reader; exit 0' TERM; \
     until grep -q 'event240 is' \"$MARKS/notes\"; do sleep 0.05; done; \
     glxgears >/dev/null 2>&1 & gears=$!; wait $gears; kill $reader";
+
+/// A measurement is repeated if the machine stalled for longer than this.
+const STALLED: Duration = Duration::from_millis(100);
 
 /// A pad as the xpad driver presents it, with this name.
 fn xbox(name: &str) -> Description {
@@ -139,6 +143,15 @@ impl Rig {
                 _ => None,
             }
         })
+    }
+
+    /// Waits for a request of the client to its pad. If it differs from the expected one, returns an error.
+    fn expect_request(&self, expected: Request) -> Result<(), String> {
+        let request = self.next_request();
+        match request == expected {
+            true => Ok(()),
+            false => Err(format!("{request:?} instead of {expected:?}")),
+        }
     }
 }
 
@@ -324,10 +337,15 @@ fn a_permanent_pad_exists_without_a_player() {
 
 #[test]
 fn the_games_rumble_is_sent_to_the_client() {
+    // If the host does not repeat a rumble in time, the client stops the motors until it does.
+    measured_without_stalls(3, STALLED, send_rumble_to_the_client);
+}
+
+fn send_rumble_to_the_client() -> Result<(), String> {
     let Some(rig) = Rig::start("", &[], |pads| {
         pads.plug(0, xbox("Pad")).expect("a folder");
     }) else {
-        return;
+        return Ok(());
     };
     rig.wait_for_pad("Pad");
     rig.play_rumble("40000 7 0");
@@ -337,8 +355,8 @@ fn the_games_rumble_is_sent_to_the_client() {
         length: 0,
         delay: 0,
     };
-    assert_eq!(rig.next_request(), Request::Upload(0, effect));
-    assert_eq!(rig.next_request(), Request::Play(0, 1));
+    rig.expect_request(Request::Upload(0, effect))?;
+    rig.expect_request(Request::Play(0, 1))?;
     // A stronger effect replaces the uploaded effect while it is played.
     rig.play_rumble("65535 65535 0");
     let harder = Effect {
@@ -346,30 +364,36 @@ fn the_games_rumble_is_sent_to_the_client() {
         weak: 65_535,
         ..effect
     };
-    assert_eq!(rig.next_request(), Request::Upload(0, harder));
+    rig.expect_request(Request::Upload(0, harder))?;
     rig.play_rumble("0 0 0");
-    assert_eq!(rig.next_request(), Request::Play(0, 0));
-    // The effect ends after its duration.
-    rig.play_rumble("500 0 60");
+    rig.expect_request(Request::Play(0, 0))?;
+    // The effect ends after its duration. A stalled host would not report a short one.
+    rig.play_rumble("500 0 2000");
     let weaker = Effect {
         strong: 500,
         weak: 0,
         ..effect
     };
-    assert_eq!(rig.next_request(), Request::Upload(0, weaker));
-    assert_eq!(rig.next_request(), Request::Play(0, 1));
-    assert_eq!(rig.next_request(), Request::Play(0, 0));
+    rig.expect_request(Request::Upload(0, weaker))?;
+    rig.expect_request(Request::Play(0, 1))?;
+    rig.expect_request(Request::Play(0, 0))?;
     // The game ends during an effect, without stopping it.
     rig.play_rumble("1 1 0");
-    assert!(matches!(rig.next_request(), Request::Upload(0, _)));
-    assert_eq!(rig.next_request(), Request::Play(0, 1));
+    let weakest = Effect {
+        strong: 1,
+        weak: 1,
+        ..effect
+    };
+    rig.expect_request(Request::Upload(0, weakest))?;
+    rig.expect_request(Request::Play(0, 1))?;
     rig.run.program.signal(Signal::TERM);
-    assert_eq!(rig.next_request(), Request::Play(0, 0));
+    rig.expect_request(Request::Play(0, 0))?;
     let notes = rig.notes();
     assert!(
         !notes.contains("no effect") && !notes.contains("no play"),
         "{notes}"
     );
+    Ok(())
 }
 
 #[test]
