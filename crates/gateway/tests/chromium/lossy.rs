@@ -136,6 +136,8 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
         frames.find_map(|(frame, ends)| (ends.len() != 1).then(|| (*frame, ends.clone())))
     };
     assert_eq!(twice, None);
+    // A slow browser shows only some of the pictures.
+    browser.until(&tab, "watched.pictures.length > 60");
     let seen = browser.run(
         &tab,
         "({ unreadable: watched.unreadable, frames: watched.pictures.map((picture) => picture[0]) })",
@@ -147,7 +149,7 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
         .iter()
         .filter_map(serde_json::Value::as_u64)
         .collect();
-    assert!(frames.len() > 60 && frames.is_sorted(), "{frames:?}");
+    assert!(frames.is_sorted(), "{frames:?}");
     let asked = browser.run(&tab, "statisticsOf('video').then((of) => of.nackCount)");
     assert!(asked.as_u64().unwrap() > 0, "nothing was retransmitted");
     // The round-trip time is known, so NACKs are repeated early.
