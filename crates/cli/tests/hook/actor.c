@@ -122,7 +122,6 @@ static XID new_window(struct stage *s, int x, const char *name)
     XID window = create_window(s->display, root, x, 0, s->width, s->height, 0, s->visual->depth,
                                INPUT_OUTPUT, s->visual->visual, BORDER_PIXEL | COLORMAP, &attributes);
     store_name(s->display, window, name);
-    map_window(s->display, window);
     return window;
 }
 
@@ -135,6 +134,9 @@ static struct stage set_up(int x, int width, int height, const char *name)
     s.window = new_window(&s, x, name);
     s.context = new_context(&s);
     make_current(s.display, s.window, s.context);
+    /* Loading the driver may take seconds. `openuvr run` streams a window that is visible for so long without a
+     * picture. */
+    map_window(s.display, s.window);
     return s;
 }
 

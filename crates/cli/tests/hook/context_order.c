@@ -92,8 +92,6 @@ static struct stage set_up(int with_egl)
     s.connection = found(CALL(x, void *, XOpenDisplay, getenv("SHOWN_ON")), "display");
     XID root = CALL(x, XID, XDefaultRootWindow, s.connection);
     s.window = CALL(x, XID, XCreateSimpleWindow, s.connection, root, 0, 0, WIDTH, HEIGHT, 0, 0UL, 0UL);
-    CALL(x, int, XMapWindow, s.connection, s.window);
-    CALL(x, int, XSync, s.connection, 0);
     if (with_egl) {
         initialise(&s);
     } else {
@@ -104,6 +102,10 @@ static struct stage set_up(int with_egl)
     }
     s.context = new_context(&s, NULL);
     make_current(&s, s.context);
+    /* Loading the driver may take seconds. `openuvr run` streams a window that is visible for so long without a
+     * picture. */
+    CALL(x, int, XMapWindow, s.connection, s.window);
+    CALL(x, int, XSync, s.connection, 0);
     return s;
 }
 
