@@ -2,8 +2,10 @@
 //! or fails, and the messages.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::support::machines::{HOST, Machines, on};
+use crate::support::stalls::measured_without_stalls;
 use crate::support::{Folder, Host, PIN, Program, eventually, openuvr, skip};
 
 /// Drops UDP datagrams larger than an Ethernet frame. A veth passes batches on before the kernel segments them, so this
@@ -22,6 +24,9 @@ const NO_RAW: [&str; 5] = [
     "--inh-caps",
     "-net_raw",
 ];
+
+/// If the machine stalls for longer than this, a transport may not answer in time, and the test starts again.
+const STALLED: Duration = Duration::from_millis(100);
 
 struct Fixture {
     machines: Machines,
@@ -55,6 +60,21 @@ impl Fixture {
         Program::start("client", command)
     }
 
+    /// Starts a host and a client whose video arrives over `transport`.
+    fn stream(
+        &self,
+        at_host: &[&str],
+        target: &str,
+        at_client: &[&str],
+        transport: &str,
+    ) -> (Program, Program) {
+        measured_without_stalls(3, STALLED, || {
+            let host = self.host(&[], at_host);
+            let client = self.client(&[], target, at_client);
+            selected(client, transport).map(|client| (host, client))
+        })
+    }
+
     fn home(&self, name: &str) -> PathBuf {
         let home = self.folder.path().join(name);
         std::fs::create_dir_all(&home).expect("a directory");
@@ -77,15 +97,25 @@ impl Fixture {
     }
 }
 
+/// Waits until a client has selected a transport, or has ended. Returns its output if the transport is another one.
+fn selected(mut client: Program, transport: &str) -> Result<Program, String> {
+    eventually("a video transport", || {
+        let over = client.has_ended() || client.count("video transport: ") > 0;
+        over.then_some(())
+    });
+    match client.count(&format!("video transport: {transport}")) {
+        0 => Err(client.text()),
+        _ => Ok(client),
+    }
+}
+
 #[test]
 fn raw_ethernet_needs_no_ip_at_all() {
     let Some(fixture) = Fixture::new(Machines::without_ip()) else {
         return;
     };
-    let host = fixture.host(&[], &["--table", "on"]);
     let target = format!("cable/{}", fixture.machines.host_mac());
-    let mut client = fixture.client(&[], &target, &[]);
-    client.line("video transport: raw");
+    let (host, mut client) = fixture.stream(&["--table", "on"], &target, &[], "raw");
     host.line("uses transport raw");
     fixture.more_frames(30);
     client.stop();
@@ -105,9 +135,8 @@ fn a_session_falls_back_from_a_dead_transport() {
     {
         return;
     }
-    let mut host = fixture.host(&[], &["--table", "on"]);
-    let mut client = fixture.client(&[], HOST, &["--table", "on"]);
-    client.line("video transport: raw");
+    let table = ["--table", "on"];
+    let (mut host, mut client) = fixture.stream(&table, HOST, &table, "raw");
     host.line("uses transport raw");
     fixture.more_frames(30);
 
@@ -221,9 +250,7 @@ fn a_host_on_raw_ethernet_alone_is_found_by_its_address() {
     let Some(fixture) = Fixture::new(Machines::with_ip()) else {
         return;
     };
-    let host = fixture.host(&[], &["--link", "raw"]);
-    let mut client = fixture.client(&[], HOST, &[]);
-    client.line("video transport: raw");
+    let (host, mut client) = fixture.stream(&["--link", "raw"], HOST, &[], "raw");
     host.line("uses transport raw");
     fixture.more_frames(10);
     client.stop();
@@ -235,9 +262,12 @@ fn mapped_rings_carry_a_session_at_one_end_and_at_both() {
         return;
     };
     for (at_host, at_client) in [("raw", "raw-ring"), ("raw-ring", "raw-ring")] {
-        let mut host = fixture.host(&[], &["--link", at_host]);
-        let mut client = fixture.client(&[], HOST, &["--link", at_client]);
-        client.line("video transport: raw-ring");
+        let (mut host, mut client) = fixture.stream(
+            &["--link", at_host],
+            HOST,
+            &["--link", at_client],
+            "raw-ring",
+        );
         host.line(&format!("uses transport {at_host}"));
         fixture.more_frames(30);
         client.stop();
@@ -259,9 +289,8 @@ fn af_xdp_carries_a_session_if_compiled_in() {
     }
     // AF_XDP is used first by the host only, then by host and client.
     for link in ["raw", "xdp"] {
-        let mut host = fixture.host(&[], &["--link", "xdp"]);
-        let mut client = fixture.client(&[], HOST, &["--link", link]);
-        client.line("video transport: xdp");
+        let (mut host, mut client) =
+            fixture.stream(&["--link", "xdp"], HOST, &["--link", link], "xdp");
         host.line("uses transport xdp");
         fixture.more_frames(20);
         client.stop();
@@ -284,8 +313,9 @@ fn raw_ethernet_works_on_one_machine_too() {
     let more = ["--realtime", "off", "--source", "pattern"];
     host.program = Program::start("host", openuvr(&[&args[..], &more].concat()));
     host.program.line("openuvr host: streaming");
-    let mut client = host.headless_client("ann", &["--link", "raw"]);
-    client.line("video transport: raw");
+    let mut client = measured_without_stalls(3, STALLED, || {
+        selected(host.headless_client("ann", &["--link", "raw"]), "raw")
+    });
     host.program.line("ann uses transport raw");
     client.stop();
 }
@@ -303,9 +333,7 @@ fn a_host_answers_from_the_address_that_was_dialled() {
         .args(address)
         .status();
     assert!(added.expect("ip runs").success());
-    let _host = fixture.host(&[], &[]);
-    let mut client = fixture.client(&[], second, &[]);
-    client.line("video transport: udp-gso");
+    let (_host, mut client) = fixture.stream(&[], second, &[], "udp-gso");
     fixture.more_frames(10);
     client.stop();
 }
@@ -321,6 +349,6 @@ fn all_addresses_of_a_name_are_tried() {
     let args = [&own[..], &PIN, &["--realtime", "off"]].concat();
     let mut client = Program::start("client", openuvr(&args));
     client.line("paired with the host");
-    client.line("video transport: udp-gso");
+    client.line("video transport: udp");
     client.stop();
 }
