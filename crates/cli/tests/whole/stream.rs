@@ -1,9 +1,9 @@
 //! The client shows the source's pictures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
 use x11rb::wrapper::ConnectionExt as _;
 
+use crate::support::stalls::measured_without_stalls;
 use crate::support::{
     Display, Folder, Host, PIN, Painter, Program, ScreenCapture, Shot, eventually, psnr, scene,
 };
@@ -25,34 +26,63 @@ const PIXELS: Size = Size::new(640, 360);
 /// Pause between two pictures of a painter, for about 30 pictures a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
+/// If the machine stalls for longer than this, the programs may lose datagrams or print warnings, and the test starts
+/// again.
+const STALLED: Duration = Duration::from_millis(100);
+
 /// Polls a display, and records its distinct bar codes in order.
 struct StampRecorder {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<Stamp>>,
+    seen: Arc<Mutex<Vec<Stamp>>>,
+    thread: JoinHandle<()>,
 }
 
 impl StampRecorder {
     fn start(display: &Display) -> StampRecorder {
         let capture = ScreenCapture::open(display);
         let stop = Arc::new(AtomicBool::new(false));
-        let stopping = stop.clone();
+        let seen = Arc::<Mutex<Vec<Stamp>>>::default();
+        let (stopping, recorded) = (stop.clone(), seen.clone());
         let thread = std::thread::spawn(move || {
-            let mut seen: Vec<Stamp> = Vec::new();
-            while !stopping.load(Ordering::Relaxed) {
-                if let Some(stamp) = capture.stamp().filter(|stamp| seen.last() != Some(stamp)) {
-                    seen.push(stamp);
+            loop {
+                // The last turn reads the display after the request to stop.
+                let last = stopping.load(Ordering::Relaxed);
+                if let Some(stamp) = capture.stamp() {
+                    let mut seen = locked(&recorded);
+                    if seen.last() != Some(&stamp) {
+                        seen.push(stamp);
+                    }
+                }
+                if last {
+                    return;
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
-            seen
         });
-        StampRecorder { stop, thread }
+        StampRecorder { stop, seen, thread }
+    }
+
+    /// The bar codes so far.
+    fn seen(&self) -> Vec<Stamp> {
+        locked(&self.seen).clone()
     }
 
     fn end(self) -> Vec<Stamp> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the polling thread")
+        let StampRecorder { stop, seen, thread } = self;
+        stop.store(true, Ordering::Relaxed);
+        thread.join().expect("the polling thread");
+        locked(&seen).clone()
     }
+}
+
+fn locked(seen: &Mutex<Vec<Stamp>>) -> MutexGuard<'_, Vec<Stamp>> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Number of shown frames that were also seen at the source.
+fn seen_at_both(drawn: &[Stamp], shown: &[Stamp]) -> usize {
+    let known = |shown: &&Stamp| drawn.iter().any(|drawn| drawn.frame == shown.frame);
+    shown.iter().filter(known).count()
 }
 
 fn assert_increasing(seen: &[Stamp]) {
@@ -68,8 +98,13 @@ fn assert_increasing(seen: &[Stamp]) {
 
 #[test]
 fn the_scene_arrives_unchanged() {
+    measured_without_stalls(3, STALLED, scene_arrives);
+}
+
+/// Streams the scene. Returns an error if the client prints a warning.
+fn scene_arrives() -> Result<(), String> {
     let (Some(here), Some(there)) = (Display::start(SIZE), Display::start(SIZE)) else {
-        return;
+        return Ok(());
     };
     let _scene = scene(&here, SIZE, "20");
     ScreenCapture::open(&here).more_frames(1);
@@ -78,37 +113,33 @@ fn the_scene_arrives_unchanged() {
     client.line("showing 640x360");
     let (drawn, shown) = (StampRecorder::start(&here), StampRecorder::start(&there));
     ScreenCapture::open(&there).more_frames(40);
-    // By now, the recorder of the source has also read the last frame that the recorder of the client has read.
-    let (shown, drawn) = (shown.end(), drawn.end());
+    // On a busy machine, this test may miss frames at both ends.
+    eventually("ten frames at both ends", || {
+        (seen_at_both(&drawn.seen(), &shown.seen()) >= 10).then_some(())
+    });
+    // The recorder of the source ends last, so that it reads each frame that the recorder of the client has read.
+    let shown = shown.end();
+    let drawn = drawn.end();
     assert_increasing(&drawn);
     assert_increasing(&shown);
     let drawn: BTreeMap<u32, Stamp> = drawn.iter().map(|s| (s.frame, *s)).collect();
     let (first, last) = (drawn.keys().next().unwrap(), drawn.keys().last().unwrap());
-    let mut known = 0;
     for stamp in shown.iter().filter(|s| s.frame >= *first) {
         assert!(
             stamp.frame <= *last,
             "{stamp:?} is shown, but was not rendered ({last})"
         );
-        // On a busy machine, this test may have missed frames at the source.
         if let Some(drawn) = drawn.get(&stamp.frame) {
             assert_eq!(drawn, stamp);
-            known += 1;
         }
     }
-    assert!(
-        known >= 10,
-        "{known} of the {} shown frames were seen at both ends",
-        shown.len()
-    );
     host.program.assert_running();
     client.assert_running();
-    assert_eq!(
-        client.text().lines().count(),
-        4,
-        "no warnings:\n{}",
-        client.text()
-    );
+    let text = client.text();
+    match text.lines().count() {
+        4 => Ok(()),
+        _ => Err(format!("there are warnings:\n{text}")),
+    }
 }
 
 #[test]
@@ -165,6 +196,15 @@ fn only_painted_pictures_are_shown() {
         std::thread::sleep(PAUSE);
         last = painter.paint();
     }
+    // On a busy machine, this test may miss pictures.
+    eventually("ten pictures", || {
+        if watch.seen().len() >= 10 {
+            return Some(());
+        }
+        std::thread::sleep(PAUSE);
+        last = painter.paint();
+        None
+    });
     let end = *painter.painted.last().unwrap();
     capture.stamp_when("the last picture", |stamp| *stamp == end);
     let shown = watch.end();
@@ -175,11 +215,6 @@ fn only_painted_pictures_are_shown() {
             "{stamp:?} was never painted"
         );
     }
-    assert!(
-        shown.len() >= 10,
-        "{} of 42 pictures were seen",
-        shown.len()
-    );
     // The picture is still now: static refinement improves it.
     let mut best = 0.0_f64;
     eventually("a good picture", || {
@@ -344,6 +379,17 @@ fn count_files(folder: &Path) -> usize {
     std::fs::read_dir(folder).map_or(0, |entries| entries.count())
 }
 
+/// Number of files with the same name in all folders. The name of a picture contains the number of its frame.
+fn count_common_files(folders: &[&std::path::PathBuf]) -> usize {
+    let names = |folder: &Path| -> BTreeSet<std::ffi::OsString> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name()).collect()
+    };
+    let common = folders.iter().map(|folder| names(folder));
+    let common = common.reduce(|one, other| one.intersection(&other).cloned().collect());
+    common.map_or(0, |names| names.len())
+}
+
 /// Starts a client that writes every picture into a folder next to its keys. Also returns this folder.
 fn writer(host: &Host, name: &str, args: &[&str]) -> (Program, std::path::PathBuf) {
     let output = host.folder.join(&format!("{name}-pictures"));
@@ -421,6 +467,11 @@ fn renditions(csv: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn each_client_can_have_its_own_encoder() {
+    measured_without_stalls(3, STALLED, stream_with_own_encoders);
+}
+
+/// Streams to two clients with an encoder each. Returns an error if a client misses a frame.
+fn stream_with_own_encoders() -> Result<(), String> {
     let folder = Folder::new();
     let csv = folder.join("frames.csv");
     let args = ["--source", "pattern", "--size", "320x200", "--fps", "15"];
@@ -447,8 +498,11 @@ fn each_client_can_have_its_own_encoder() {
         "{given:?}"
     );
     for text in [player.text(), observer.text()] {
-        assert!(text.contains("0 concealed + 0 tainted"), "{text}");
+        if !text.contains("0 concealed + 0 tainted") {
+            return Err(text);
+        }
     }
+    Ok(())
 }
 
 #[test]
@@ -460,9 +514,8 @@ fn a_client_gets_the_first_encoder_it_supports() {
     host.program.line("rendition 2: jpeg is open for 320x200");
     let (mut h264, b) = writer(&host, "h264", &["--observe"]);
     host.program.line("rendition 1: x264 is open for 320x200");
-    eventually("20 pictures at each", || {
-        let there = [&a, &b].into_iter().all(|folder| count_files(folder) >= 20);
-        there.then_some(())
+    eventually("20 frames at both", || {
+        (count_common_files(&[&a, &b]) >= 20).then_some(())
     });
     jpeg.stop();
     h264.stop();
@@ -492,11 +545,8 @@ fn a_player_and_two_observers_see_the_same() {
     let (mut second, c) = writer(&host, "second", &[]);
     second.line("observer at");
     let folders = [&a, &b, &c];
-    eventually("20 pictures at each", || {
-        folders
-            .iter()
-            .all(|folder| count_files(folder) >= 20)
-            .then_some(())
+    eventually("20 frames at all three", || {
+        (count_common_files(&folders) >= 20).then_some(())
     });
     for client in [&mut player, &mut observer, &mut second] {
         client.stop();
