@@ -2,11 +2,11 @@
 //!
 //! The script finds only the programs that a test provides.
 
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::Folder;
+use crate::support::{Folder, install};
 
 /// Tools that the script itself uses.
 const TOOLS: [&str; 15] = [
@@ -33,12 +33,11 @@ impl Machine {
 
     /// Creates a program that logs its start in the file `called` and runs this script.
     fn program(&self, name: &str, script: &str) {
-        let path = self.0.path().join("bin").join(name);
+        let draft = self.0.path().join("draft");
         let called = self.0.join("called");
         let text = format!("#!/bin/sh\necho {name} >> {called}\n{script}\n");
-        std::fs::write(&path, text).expect("a temporary folder");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
-            .expect("a temporary folder");
+        std::fs::write(&draft, text).expect("a temporary folder");
+        install(&draft, &self.0.path().join("bin").join(name), 0o755);
     }
 
     /// Creates a distribution with all dependencies, rustup, and Rust of this version, but without access to rustup's
