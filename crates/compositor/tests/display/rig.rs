@@ -14,8 +14,8 @@ pub(crate) const SIZE: Size = Size::new(640, 360);
 /// How long an expected picture may take, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// How long to wait when nothing should happen.
-pub(crate) const SILENCE: Duration = Duration::from_millis(300);
+/// How long to wait when nothing should happen. On a busy machine, an earlier picture may come this late.
+pub(crate) const SILENCE: Duration = Duration::from_millis(1500);
 
 /// A display and its viewer.
 pub(crate) struct Rig {
