@@ -195,9 +195,9 @@ mod tests {
         // The ids of CLOCK_MONOTONIC_RAW and CLOCK_REALTIME in time.h.
         for (id, known) in [(4, true), (0, false)] {
             reports.clock(id);
+            let before = clock::now();
             let raw = clock_gettime(ClockId::MonotonicRaw);
             let at = Instant(nanoseconds(raw.tv_sec, raw.tv_nsec));
-            let before = clock::now();
             let ours = reports.to_ours(at);
             assert_eq!(ours.is_some(), known);
             assert!(ours.is_none_or(|ours| ours <= clock::now() && before.since(ours).as_millis() < 500));
