@@ -134,8 +134,8 @@ fn unsent_datagrams_are_dropped_and_never_sent_later() {
                 let batch = some(64);
                 client.send(to, &numbered(batch.clone()), SEGMENT).unwrap();
                 let mut got = collect_until(&host, batch.end - 1);
-                // The first two datagrams may have been sent before the queue was full.
-                got.retain(|number| !stuck.contains(number) || *number > stuck.start + 1);
+                // The first datagrams may have been sent before the queue was deleted, at one per 1.4 s.
+                got.retain(|number| !stuck.contains(number) || *number > stuck.start + 9);
                 assert!(got == batch.collect::<Vec<_>>(), "{limit}: {got:?}");
             }
         }
