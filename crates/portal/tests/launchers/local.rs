@@ -1,6 +1,7 @@
 //! The local launcher on this machine, with capacity for two sessions and one GPU.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use openuvr_portal::launch::local::{Local, LocalConfig};
@@ -31,7 +32,16 @@ impl Engine for Machine {
             queue: 1,
             environment: Vec::new(),
         };
-        Arc::new(Local::open(config).unwrap())
+        let mut opened = None;
+        // A process that another test is starting holds the folder's lock until it executes its program.
+        wait("the folder's lock", || {
+            match Local::open(config.clone()) {
+                Ok(local) => opened = Some(local),
+                Err(why) => assert_eq!(why.kind(), ErrorKind::WouldBlock, "{why}"),
+            }
+            opened.is_some()
+        });
+        Arc::new(opened.unwrap())
     }
 
     /// Ends the session's process while no portal runs.
