@@ -66,7 +66,7 @@ fn slow_requests_hold_a_share_and_no_more() {
     });
     for _ in 0..5 {
         assert_eq!(ada.status("GET", "/api/sessions", None), 200);
-        assert_eq!(portal.anonymous().status("GET", "/healthz", None), 200);
+        assert_eq!(portal.anonymous().status("GET", "/api/login", None), 200);
     }
     let held = |streams: Vec<TcpStream>| {
         let mut streams = streams;

@@ -80,7 +80,7 @@ fn a_portal_recovers_from_exhausted_descriptors() {
         let answer = anonymous.request("GET", "/healthz", None);
         answer.is_some_and(|answer| answer.status == 200)
     };
-    assert!(answers());
+    wait("it answers", answers);
     let said = || {
         let log = fs::read_to_string(place.path("log")).unwrap();
         log.matches("cannot accept a connection").count()
