@@ -10,7 +10,7 @@ use openuvr_testbed::hop::Stopper;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::support::machines::{HOST, Machines, on};
-use crate::support::{Display, Folder, Program, Quality, ScreenCapture, scene};
+use crate::support::{Display, Folder, Program, Quality, ScreenCapture, eventually, scene};
 
 /// The client's clock is a hundred days ahead. A statistic that mixed both clocks would be off by a hundred days.
 const AHEAD_S: i64 = 8_640_000;
@@ -72,6 +72,11 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     let mut known = client(&[]);
     known.line("connected to the host");
     ScreenCapture::open(&there).more_frames(15);
+    // A client that stalls skips frames.
+    eventually("ten frames with a latency", || {
+        let csv = std::fs::read_to_string(&csv).unwrap_or_default();
+        (with_latency(&csv).len() >= 10).then_some(())
+    });
     known.stop_child();
     let text = second.stop();
     assert!(
@@ -113,6 +118,10 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
     let mut client = Program::start("client", at_home(&machines.client, &there, &args));
     client.line("showing 640x360");
     ScreenCapture::open(&there).more_frames(25);
+    eventually("25 complete frames", || {
+        let csv = std::fs::read_to_string(&csv).unwrap_or_default();
+        (csv.matches(",complete,").count() >= 25).then_some(())
+    });
     client.stop();
     host.stop();
     let Report {
@@ -166,6 +175,23 @@ impl RunningBridge {
     }
 }
 
+/// The fields of the complete frames with a one-way latency. The first frames may arrive before the clocks are
+/// synchronised; they have none.
+fn with_latency(csv: &str) -> Vec<Vec<&str>> {
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().unwrap_or_default();
+    let column = |name| names.iter().position(|n| *n == name);
+    let (Some(outcome), Some(bound)) = (column("outcome"), column("clock_error_bound_ns")) else {
+        return Vec::new();
+    };
+    // The last line may be incomplete.
+    let has_latency = |line: &Vec<&str>| {
+        let bound = line.get(bound).is_some_and(|bound| !bound.is_empty());
+        bound && line[outcome] == "complete"
+    };
+    lines.filter(has_latency).collect()
+}
+
 /// Checks the table's maximum one-way latency against the true one, within the printed bound. This test knows the exact
 /// clock offset; the program had to estimate it.
 fn assert_one_way_is_true(table: &str, csv: &str) {
@@ -174,13 +200,11 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     let column = |name| names.iter().position(|n| *n == name).expect("a column");
     let (sent, received) = (column("FirstSent_ns"), column("FirstReceived_ns"));
     let first_slice = column("FirstSlice_ns");
-    let (outcome, bound) = (column("outcome"), column("clock_error_bound_ns"));
+    let bound = column("clock_error_bound_ns");
     let converted = column("FirstReceived_host_clock_ns");
     let (mut longest, mut widest) = (0, 0);
     let number = |text: &str| text.parse::<i64>().expect("nanoseconds");
-    // The first frames may arrive before the clocks are synchronised; they have no one-way latency.
-    let has_latency = |line: &Vec<&str>| line[outcome] == "complete" && !line[bound].is_empty();
-    let complete: Vec<_> = lines.filter(has_latency).collect();
+    let complete = with_latency(csv);
     assert!(complete.len() >= 10, "{} complete frames", complete.len());
     for line in complete {
         let arrived = number(line[received]) - AHEAD_S * 1_000_000_000;
