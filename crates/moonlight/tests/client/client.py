@@ -2,7 +2,8 @@
 
 Usage: client.py ADDRESS PORT FOLDER PIN FRAMES [MODE [APPLICATION]]
 
-With a MODE (WIDTHxHEIGHTxRATE), the client only watches.
+With a MODE (WIDTHxHEIGHTxRATE), the client only watches. With an empty PIN and without a MODE, it waits for a line
+before it connects.
 """
 
 import ctypes
@@ -75,6 +76,9 @@ def send_input(library):
 def main():
     address, port, folder, pin, wanted, *more = sys.argv[1:]
     width, height, rate = map(int, more[0].split("x")) if more else (640, 384, 60)
+    if not pin and not more:
+        say("ready")
+        sys.stdin.readline()
     client = MoonlightClient(folder)
     server = connect_to_server(address, client._identity, int(port))
     client._server = server
