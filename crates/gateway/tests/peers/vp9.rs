@@ -49,16 +49,22 @@ fn taken(open: &mut Option<Frame>, packet: &RtpPacket) -> Option<Frame> {
     if ends { open.take() } else { None }
 }
 
-/// The next `count` frames. Their packets must arrive in order.
-fn frames(remote: &mut Remote, count: usize) -> Vec<Frame> {
+/// The next `count` frames. The error is a loss of packets, such as those that arrived while the test was starved.
+fn frames(remote: &mut Remote, count: usize) -> Result<Vec<Frame>, String> {
     let (mut open, mut frames) = (None, Vec::new());
-    remote.wait("frames of VP9", |arrived| {
+    let mut newest: Option<u64> = None;
+    let complete = remote.wait("frames of VP9", |arrived| {
         if let Arrived::Packet(packet) = arrived {
+            let number = *packet.seq_no;
+            let before = newest.replace(number);
+            if before.is_some_and(|before| number != before + 1) {
+                return Some(Err(format!("{number} follows {before:?}")));
+            }
             frames.extend(taken(&mut open, &packet));
         }
-        (frames.len() == count).then_some(())
+        (frames.len() == count).then_some(Ok(()))
     });
-    frames
+    complete.map(|()| frames)
 }
 
 #[test]
@@ -69,7 +75,7 @@ fn vp9_frames_are_complete_and_start_with_a_key_frame() {
         let mut remote = Remote::with_codecs(&caller, "", &[Codec::Vp9]);
         assert!(remote.answer.contains("VP9/90000"), "{}", remote.answer);
         assert!(!remote.answer.contains("H264/"), "{}", remote.answer);
-        let frames = frames(&mut remote, 60);
+        let frames = frames(&mut remote, 60)?;
         assert!(frames[0].key, "{frames:?}");
         for pair in frames.windows(2) {
             assert_eq!(pair[1].picture, (pair[0].picture + 1) & 0x7fff);
@@ -87,7 +93,7 @@ fn a_pli_brings_a_key_frame_of_vp9() {
     let rig = encoding("vp9-pli", &["libvpx-vp9"]);
     let caller = Caller::known(&rig);
     let mut remote = Remote::with_codecs(&caller, "", &[Codec::Vp9]);
-    frames(&mut remote, 10);
+    frames(&mut remote, 10).unwrap();
     remote.wants_key_frame(KeyframeRequestKind::Pli);
     remote.wait("a key frame", |arrived| match arrived {
         Arrived::Packet(packet) => {
