@@ -179,7 +179,7 @@ fn a_lost_connection_is_shown_over_the_last_picture() {
         "new Promise((done) => { const look = () => { \
          const [notice, last] = ['#notice', '#last'].map((of) => document.querySelector(of)); \
          if (notice.hidden || notice.querySelector('h1').textContent !== 'Reconnecting…') \
-           return void requestAnimationFrame(look); \
+           return void setTimeout(look, 5); \
          const { data } = last.getContext('2d').getImageData(0, 0, last.width, last.height); \
          done({ width: last.width, lit: data.some((value, n) => n % 4 < 3 && value > 64), \
          dimmed: getComputedStyle(last).filter.includes('brightness'), \
