@@ -143,6 +143,15 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
     resized(800, 600, (400, 300));
     // From now on, the user controls the window's size.
     xtest.move_resize(window, (0, 0, 250, 250));
+    // The client handles this motion after the resize. A picture of another size that came before the resize would
+    // resize the window once more.
+    let at_host = XTest::open(&rig.host_side);
+    eventually("the client has handled the resize", || {
+        xtest.move_to(19, 100);
+        xtest.move_to(20, 100);
+        // The picture of 800x600 is as wide as the window.
+        (at_host.pointer().0.abs_diff(64) < 8).then_some(())
+    });
     for height in [200, 210] {
         painter.resize(Size::new(330, height));
         let line = format!("openuvr host: the picture is 330x{height}");
