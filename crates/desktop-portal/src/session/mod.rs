@@ -38,8 +38,8 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// within milliseconds).
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// The maximum number of input events that wait for the portal. The virtual Wayland display (crate
-/// `openuvr-compositor`) has the same limit.
+/// The maximum number of input events that wait for the portal. The command queue of the virtual Wayland display (crate
+/// `openuvr-compositor`) has the same length.
 const QUEUE: usize = 1024;
 
 /// The part of [`QUEUE`] that only releases of keys and buttons may use (guess: more than a user holds at once).
