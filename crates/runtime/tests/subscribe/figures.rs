@@ -18,24 +18,26 @@ use super::remote::Outside;
 use super::support::eventually;
 use super::{Writer, start};
 
-/// Waits until the statistics of the player are complete.
+/// Waits until the statistics of the player are complete and plausible. After a stall of the machine, the frames that it
+/// delayed are displayed at once, so the rate is too high for a few seconds. A stalled host does not answer in time.
 fn of_the_player(read: impl Fn() -> Option<Vec<SubscriberFigures>>) -> SubscriberFigures {
-    eventually("frames a second", || {
-        let all = read().expect("the host answers");
-        let player = all.iter().find(|of| of.kind == SubscriberKind::Client);
-        let player = player.filter(|of| of.frames_per_second.is_some() && of.latency.is_some());
-        player.copied()
+    eventually("plausible statistics", || {
+        let player = read()?
+            .into_iter()
+            .find(|of| of.kind == SubscriberKind::Client)?;
+        is_plausible(&player).then_some(player)
     })
 }
 
-/// Checks plausible values for a pattern of 60 frames/s on a machine that may be busy.
-fn assert_plausible(player: &SubscriberFigures) {
-    let rate = player.frames_per_second.expect("it reports");
-    assert!((0.5..70.0).contains(&rate), "{player:?}");
-    let latency = player.latency.expect("it reports");
-    assert!(!latency.p50.is_zero(), "{player:?}");
-    assert!(latency.p50 <= latency.p99, "{player:?}");
-    assert!(latency.bound < Duration::from_secs(1), "{player:?}");
+/// Whether the values are plausible for a pattern of 60 frames/s on a machine that may be busy.
+fn is_plausible(player: &SubscriberFigures) -> bool {
+    let (Some(rate), Some(latency)) = (player.frames_per_second, player.latency) else {
+        return false;
+    };
+    (0.5..70.0).contains(&rate)
+        && !latency.p50.is_zero()
+        && latency.p50 <= latency.p99
+        && latency.bound < Duration::from_secs(1)
 }
 
 #[test]
@@ -44,7 +46,6 @@ fn a_client_reports_and_a_recorder_does_not() {
     let host = &streaming.host;
     let player = of_the_player(|| Some(host.figures()));
     assert_eq!(player.role, Role::Player);
-    assert_plausible(&player);
     let (writer, written) = Writer::new();
     let request = SubscribeRequest {
         kind: SubscriberKind::Recorder,
@@ -68,21 +69,18 @@ fn a_client_reports_and_a_recorder_does_not() {
 #[test]
 fn the_same_statistics_arrive_through_the_socket() {
     let it = Outside::start("figures-outside");
-    assert_plausible(&of_the_player(|| it.remote.figures()));
+    of_the_player(|| it.remote.figures());
     let (writer, _written) = Writer::new();
     let request = SubscribeRequest {
         kind: SubscriberKind::VideoPlayer,
         ..SubscribeRequest::new(Role::Observer, "ffplay")
     };
     it.remote.subscribe(request, Box::new(writer)).unwrap();
-    let kinds = || {
-        let all = it.remote.figures().expect("the host answers");
-        let kinds: Vec<_> = all.iter().map(|of| (of.kind, of.role)).collect();
-        kinds
-    };
     let (client, other) = (SubscriberKind::Client, SubscriberKind::VideoPlayer);
     eventually("both kinds", || {
-        (kinds() == [(client, Role::Player), (other, Role::Observer)]).then_some(())
+        let all = it.remote.figures()?;
+        let kinds: Vec<_> = all.iter().map(|of| (of.kind, of.role)).collect();
+        (kinds == [(client, Role::Player), (other, Role::Observer)]).then_some(())
     });
     assert_eq!(it.host.figures().len(), 2);
     // Without a listener there are no statistics.
