@@ -177,6 +177,8 @@ fn start(name: &str) -> Streaming {
         config_dir: Some(folder.path().join("host")),
         realtime: false,
         second_player: SecondPlayer::TakeOver,
+        // Otherwise, the host skips frames after a stall in which the client's socket overflows.
+        adaptive: false,
         ..Config::default()
     };
     let opened = config.open().unwrap();
