@@ -477,14 +477,10 @@ fn from_a_german_client_to_a_us_host() {
     let text = "Gr\u{fc}\u{df}e: zY @ \u{20ac} {7}";
     run(&mut person, format!("text {text}"));
     x11rb::wrapper::ConnectionExt::sync(&person.conn).unwrap();
-    loop {
-        match source
-            .next(Some(Duration::from_millis(100)))
-            .expect("alive")
-        {
+    for event in source.settle() {
+        match event {
             SourceEvent::Input(event) => sink.apply(&event).expect("injected"),
             SourceEvent::Resized(_) | SourceEvent::Focused(true) => {}
-            SourceEvent::TimedOut => break,
             other => panic!("{other:?}"),
         }
     }

@@ -61,19 +61,29 @@ fn fixture_with(keyboard: &[&str], config: WindowConfig) -> Option<Fixture> {
     Some(it)
 }
 
-impl Fixture {
-    fn seen(&mut self) -> Vec<SourceEvent> {
+impl X11InputSource {
+    /// Handles all events of what the server has done so far, although the server may be slow. Returns the events that
+    /// the source passes on.
+    pub(crate) fn settle(&mut self) -> Vec<SourceEvent> {
         let mut seen = Vec::new();
-        loop {
-            match self
-                .source
-                .next(Some(Duration::from_millis(30)))
-                .expect("alive")
-            {
-                SourceEvent::TimedOut => return seen,
-                event => seen.push(event),
+        // An event may cause a request of the source, and the request may cause another event.
+        for _ in 0..3 {
+            // The server sends the events before the reply.
+            self.conn.get_input_focus().unwrap().reply().unwrap();
+            loop {
+                match self.next(Some(Duration::from_millis(10))).expect("alive") {
+                    SourceEvent::TimedOut => break,
+                    event => seen.push(event),
+                }
             }
         }
+        seen
+    }
+}
+
+impl Fixture {
+    fn seen(&mut self) -> Vec<SourceEvent> {
+        self.source.settle()
     }
 
     fn inputs(&mut self) -> Vec<InputEvent> {

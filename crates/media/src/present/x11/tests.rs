@@ -120,17 +120,7 @@ impl Fixture {
 
     /// Processes pending events in the input source.
     fn settle(&mut self) -> Vec<SourceEvent> {
-        let mut seen = Vec::new();
-        loop {
-            match self
-                .source
-                .next(Some(Duration::from_millis(20)))
-                .expect("alive")
-            {
-                SourceEvent::TimedOut => return seen,
-                event => seen.push(event),
-            }
-        }
+        self.source.settle()
     }
 
     fn resize(&mut self, size: Size) {
