@@ -119,6 +119,9 @@ fn a_bottleneck_takes_its_time_and_its_queue_overflows() {
             for i in 0..10u8 {
                 assert_eq!(receive(&host), frame(ETHERTYPE, &[i; 986]));
             }
+            // The bridge reads all of the 40 frames before a frame from the other side.
+            send(&host, &frame(ETHERTYPE, &[0; 60]));
+            assert_eq!(receive(&client), frame(ETHERTYPE, &[0; 60]));
         });
         // Each of the ten frames has 1000 bytes, and the link transmits 1 byte per microsecond.
         assert!(begin.elapsed() >= Duration::from_millis(10), "not early");
