@@ -168,14 +168,14 @@ int main(int argc, char **argv)
     picture.user = &released;
     motion.kind = OPENUVR_INPUT_MOTION;
     motion.x = 1;
-    for (int tries = 0; count(&inputs) < 3 || count(&frames) < 3 || count(&released) < 3; tries++) {
+    for (int tries = 0;
+         count(&inputs) < 3 || count(&frames) < 3 || count(&released) < 3 || count(&lines) < 3; tries++) {
         check(tries < 3000, "a callback is not called");
         check(openuvr_send_picture(host, &picture, 0) >= 0, "cannot submit a picture");
         lent++;
         check(openuvr_send_input(mud, &motion) == 0, "cannot send input");
         usleep(5000);
     }
-    check(count(&lines) > 2, "the log is empty");
     check(count(&closed_in_callback) == 0, "a callback has closed the context that called it");
 
     /* Closing waits for a running callback. */

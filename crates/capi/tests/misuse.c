@@ -330,9 +330,10 @@ static void pictures(struct openuvr_context *context)
     picture.user = &released;
     /* While no MUD watches, one picture per second is needed. The other pictures are released at once. */
     EXPECT(openuvr_send_picture(context, &picture, 1) >= 0, 1);
-    for (int again = 0; again < 100 && openuvr_send_picture(context, &picture, 0) != 0; again++)
-        ;
-    EXPECT(openuvr_send_picture(context, &picture, 0), 0);
+    int sent = 1;
+    for (int again = 0; again < 100 && sent != 0; again++)
+        sent = openuvr_send_picture(context, &picture, 0);
+    EXPECT(sent, 0);
     EXPECT(__atomic_load_n(&released, __ATOMIC_SEQ_CST) >= 1, 1);
     EXPECT(openuvr_frame_ready(context), OPENUVR_ERROR_STATE);
     EXPECT(openuvr_send_frame(context), OPENUVR_ERROR_STATE);

@@ -24,7 +24,7 @@ static void point_at_centre(struct openuvr_context *host, struct openuvr_mud_con
     picture.data = pixels;
     input.kind = OPENUVR_INPUT_POINTER;
     input.x = input.y = 32768;
-    for (int tries = 0; tries < 2000; tries++) {
+    for (int tries = 0; tries < 10000; tries++) {
         struct openuvr_picture shown = { .size = sizeof shown };
         check(openuvr_send_picture(host, &picture, 0) >= 0, "cannot submit a picture");
         check(openuvr_send_input(mud, &input) == 0, "cannot send input");

@@ -112,7 +112,7 @@ def main():
             pixels = numpy.asarray(frame.pixels)[..., 2::-1].astype(int)
             for column, colour in ((100, LEFT), (500, RIGHT)):
                 assert abs(pixels[180, column] - colour).max() < 25, pixels[180, column]
-            assert client.state == openuvr.MudState.PLAYING
+            wait_for("the role", lambda: client.state == openuvr.MudState.PLAYING)
             # After this result, the host accepts the next picture, whenever it is sent.
             wait_for("a wanted picture", host.wants)
             assert host.send(picture)
