@@ -25,6 +25,7 @@ mod web;
 #[path = "../../../../crates/media/tests/skip/mod.rs"]
 mod skip;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -64,6 +65,12 @@ fn bench(words: &[&str], option: &str, folder: &Path) -> String {
 fn read_json(folder: &TempDir, name: &str) -> Value {
     let text = std::fs::read_to_string(folder.path().join(name)).expect("the output");
     serde_json::from_str(&text).expect("JSON")
+}
+
+/// An address at which only this process and its children listen, so that a test can choose it before a host binds it.
+fn own_address(port: u16) -> SocketAddr {
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    SocketAddr::from(([127, a.max(1), b, c], port))
 }
 
 fn count(value: &Value) -> usize {

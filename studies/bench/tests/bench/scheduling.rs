@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::openuvr_bench;
+use super::{openuvr_bench, own_address};
 
 /// Timeout of every wait for an expected event.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -98,9 +98,7 @@ fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
 fn wake_ups_match_the_frames() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let address = port.local_addr().expect("an address").to_string();
-    drop(port);
+    let address = own_address(4721).to_string();
     let csv = at("frames.csv");
     let host = |more: &[&str]| {
         let mut host = openuvr();

@@ -4,12 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{openuvr_bench, read_json};
+use super::{openuvr_bench, own_address, read_json};
 
 /// A process that is killed on drop.
 struct Running(Child);
@@ -68,8 +69,13 @@ fn relay(
     (hop, listens, said)
 }
 
-/// Waits until the relay has ended.
+/// Ends the relay, and waits until it has completed its captures.
 fn end(mut hop: (Running, SocketAddr, BufReader<ChildStdout>)) {
+    let id = hop.0.0.id().to_string();
+    Command::new("kill")
+        .args(["-TERM", &id])
+        .status()
+        .expect("kill is there");
     let mut rest = String::new();
     while hop.2.read_line(&mut rest).expect("text") > 0 {}
     hop.0.0.wait().expect("it ended");
@@ -99,10 +105,8 @@ pub(super) fn stream<'a>(data: &'a Value, capture: usize, name: &str) -> &'a Val
 #[test]
 fn our_stream_is_analysed_without_keys() {
     let folder = tempfile::tempdir().unwrap();
-    let port = UdpSocket::bind("127.0.0.1:0")
-        .expect("a port")
-        .local_addr()
-        .expect("bound");
+    let port = own_address(4722);
+    let csv = folder.path().join("frames.csv");
     let openuvr = || {
         let bench = openuvr_bench();
         let beside = Path::new(bench.get_program()).with_file_name("openuvr");
@@ -122,9 +126,11 @@ fn our_stream_is_analysed_without_keys() {
         "--config-dir",
     ])
     .arg(folder.path().join("host"))
+    .arg("--csv")
+    .arg(&csv)
     .stdout(Stdio::null());
     let host = Running::start(&mut host);
-    let words = ["--delay", "3ms", "--loss", "1%", "--duration", "5s"];
+    let words = ["--delay", "3ms", "--loss", "1%"];
     let hop = relay(port, &words, &folder.path().join("ends"));
     let mut client = openuvr();
     client
@@ -141,6 +147,11 @@ fn our_stream_is_analysed_without_keys() {
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     let client = Running::start(&mut client);
+    let until = Instant::now() + Duration::from_secs(60);
+    while std::fs::read_to_string(&csv).map_or(0, |text| text.lines().count()) < 300 {
+        assert!(Instant::now() < until, "too few frames");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     end(hop);
     drop((client, host));
 
@@ -189,7 +200,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
     let folder = tempfile::tempdir().unwrap();
     let sink = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let to = sink.local_addr().expect("bound");
-    let long = Some(std::time::Duration::from_secs(60));
+    let long = Some(Duration::from_secs(60));
     sink.set_read_timeout(long).expect("a time that can be");
     // The receive buffer is large, because the test does not read all the time.
     let _ = set_socket_recv_buffer_size_force(&sink, 4 << 20);
@@ -229,11 +240,6 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
         sink.recv(&mut packet).expect("a packet");
         frames += u32::from(packet[1] & 0x80 != 0);
     }
-    let id = hop.0.0.id().to_string();
-    Command::new("kill")
-        .args(["-TERM", &id])
-        .status()
-        .expect("kill is there");
     end(hop);
     drop(sender);
 
