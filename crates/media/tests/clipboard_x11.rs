@@ -335,7 +335,7 @@ fn plain_text_and_multiple_targets_are_offered() {
         all.unwrap().reply().unwrap()
     };
     // Asks until the other thread owns the clipboard.
-    let owned = (0..1000).any(|_| {
+    let owned = (0..12_000).any(|_| {
         let there = ask("TARGETS", "ANSWER");
         if !there {
             std::thread::sleep(std::time::Duration::from_millis(5));
