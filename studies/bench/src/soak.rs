@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Interval between memory readings [default: a 200th of --duration, at most 5s]
+    /// Interval between memory readings, at most 5s; a longer one is shortened to 5s [default: a 200th of --duration]
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     every: Option<Duration>,
     /// Additional argument for the host; may be repeated

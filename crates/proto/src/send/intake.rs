@@ -78,8 +78,8 @@ impl Intake {
         }
     }
 
-    /// The repetition interval of a still picture for a subscriber that has received frames for `observed_for`; `None`
-    /// if the picture is not repeated.
+    /// The interval at which a still picture is repeated to a subscriber; `None` if it is not repeated. `observed_for` is
+    /// the time since the subscriber's first frame.
     #[must_use]
     pub fn repeats(self, observed_for: Duration) -> Option<Duration> {
         match self {

@@ -191,8 +191,8 @@ unsafe extern "C" fn note(
     _: c_int,
     rows: c_int,
 ) {
-    // SAFETY: the library passes the context and the picture in progress. `watch` stored the progress in the context.
-    // The progress has no other user while the library works.
+    // SAFETY: the library passes the context and the picture in progress. `watch` stored the `Progress` in the context.
+    // Nothing else accesses this `Progress` during a call into the library.
     let noted = unsafe { ((*context).opaque.cast::<Progress>().as_mut()).zip(frame.as_ref()) };
     if let Some((progress, frame)) = noted {
         progress.note(frame, u32::try_from(first.saturating_add(rows)).ok());

@@ -334,7 +334,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         name: "libx265",
-        about: "HEVC by libx265 through libavcodec: whole pictures, three times x264's encoding time",
+        about: "HEVC by libx265 through libavcodec: whole pictures, several times x264's encoding time",
         codec: Codec::Hevc,
         options: &[
             ("preset", "ultrafast"),

@@ -30,8 +30,8 @@ use crate::window::placement::Placement;
 use crate::window::scene::{DisplayedPicture, FirstRows, Scene, SharedWindow};
 use crate::window::toplevel;
 
-/// Maximum wait of a picture for a server that has not yet read the previous two pictures. A running server takes well
-/// under a millisecond. If the server hangs, pictures are lost, but the session continues.
+/// Maximum time that a new picture waits for a free buffer, because the server has not read the earlier pictures yet. A
+/// running server takes well under a millisecond. If the server hangs, pictures are lost, but the session continues.
 const STALLED: Duration = Duration::from_millis(100);
 
 /// Maximum number of requests for rows of a picture that the server has not read (a guess; a picture has eight slices).
