@@ -255,7 +255,7 @@ fn stream_during_an_attack() -> Result<(), String> {
 
     wire.disorderly.store(true, Ordering::Relaxed);
     let counts = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
-    let victim: SocketAddr = host.address().parse().unwrap();
+    let victim: SocketAddr = host.address().parse().expect("an address");
     let attackers = [
         std::thread::spawn({
             let (wire, count) = (wire.clone(), counts[0].clone());
@@ -297,7 +297,7 @@ fn stream_during_an_attack() -> Result<(), String> {
     let during = capture.more_frames(10);
     assert!(during.frame > before.frame);
     for attacker in attackers {
-        attacker.join().unwrap();
+        attacker.join().expect("an attacker");
     }
     let after = capture.more_frames(10);
     assert!(after.frame > during.frame);
@@ -320,12 +320,12 @@ fn stream_during_an_attack() -> Result<(), String> {
     host.program.stop();
     wire.stop.store(true, Ordering::Relaxed);
     for relay in relays {
-        relay.join().unwrap();
+        relay.join().expect("the relay");
     }
     if (sessions, left) != (1, 0) {
         return Err(format!("{}\n{}", client.text(), host.program.text()));
     }
-    check_frames(&std::fs::read_to_string(&csv).unwrap())
+    check_frames(&std::fs::read_to_string(&csv).expect("the CSV file"))
 }
 
 /// Checks that each captured frame of both sessions has exactly one outcome, and that no forged data reached a decoder.

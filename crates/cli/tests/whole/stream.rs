@@ -123,7 +123,8 @@ fn scene_arrives() -> Result<(), String> {
     assert_increasing(&drawn);
     assert_increasing(&shown);
     let drawn: BTreeMap<u32, Stamp> = drawn.iter().map(|s| (s.frame, *s)).collect();
-    let (first, last) = (drawn.keys().next().unwrap(), drawn.keys().last().unwrap());
+    let first = drawn.keys().next().expect("a frame");
+    let last = drawn.keys().last().expect("a frame");
     for stamp in shown.iter().filter(|s| s.frame >= *first) {
         assert!(
             stamp.frame <= *last,
@@ -429,18 +430,18 @@ fn write_raw_pictures() -> Result<(), String> {
     shown.push(last);
 
     // The same pattern is generated here: it is equal except for the time in the bar code.
-    let mut pattern = Pattern::open(size, 1000.0).unwrap();
+    let mut pattern = Pattern::open(size, 1000.0).expect("the pattern");
     let (mut frame, mut truth) = (0, Vec::new());
     let below = (barcode::height(320) * 320) as usize;
     for shot in &shown {
         let stamp = shot.stamp().ok_or("a picture has no bar code")?;
         assert!(stamp.frame >= frame, "{} after {frame}", stamp.frame);
         while frame < stamp.frame {
-            if pattern.next(None).unwrap() == CaptureEvent::Frame {
+            if pattern.next(None).expect("the pattern") == CaptureEvent::Frame {
                 frame += 1;
             }
         }
-        let picture = pattern.picture().unwrap();
+        let picture = pattern.picture().expect("a picture");
         truth.clear();
         truth.extend(
             picture.planes[0]
@@ -495,7 +496,8 @@ fn stream_with_own_encoders() -> Result<(), String> {
     player.stop();
     host.program.line("rendition 1: its encoder is closed");
     host.program.stop();
-    let given = renditions(&std::fs::read_to_string(&csv).unwrap());
+    let csv = std::fs::read_to_string(&csv).expect("the CSV file");
+    let given = renditions(&csv);
     let given: Vec<&str> = given.values().map(String::as_str).collect();
     assert!(
         given.len() == 2 && given.contains(&"1") && given.contains(&"2"),
