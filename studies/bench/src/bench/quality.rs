@@ -170,8 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         size: args.format().size,
         seconds: if args.quick { 2.0 } else { args.seconds },
     });
-    for content in contents {
-        let clip = clips::find(&content, args.format(), &stop)?;
+    for clip in clips::find_all(&contents, args.format(), &stop)? {
         println!("{clip}");
         let far = VirtualDisplay::start(clip.size)?;
         table.print_heading(&clip);

@@ -114,6 +114,26 @@ fn two_points_are_judged_and_written() {
     assert_eq!(*hi, "100.0000", "raw pixels are equal: {row:?}, {lo}");
 }
 
+/// The scene takes minutes, and its results would be lost.
+#[test]
+fn a_missing_clip_is_reported_before_the_scene_is_measured() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = openuvr_bench()
+        .args(["bench", "quality", "--size", "320x192"])
+        .args(["--clip", "/missing.y4m", "--sched", "off"])
+        .env("XDG_CACHE_HOME", folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success(), "{text}");
+    assert!(errors.contains("/missing.y4m"), "{errors}");
+    assert!(!text.contains("PSNR"), "{text}");
+}
+
 /// Runs a mode of the bench with the moving clip at 30 frames/s. Returns its result file.
 fn mode(args: &[&str]) -> Value {
     let folder = tempfile::tempdir().expect("a folder");

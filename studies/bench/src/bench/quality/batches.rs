@@ -98,9 +98,13 @@ pub(super) fn run(
         args.fps(),
         args.bitrate()
     );
+    let format = Format {
+        frames: CLIP_FRAMES,
+        ..args.format()
+    };
     let mut all = Vec::new();
-    for content in contents {
-        let batches = of_content(args, content, count, stop)?;
+    for clip in clips::find_all(contents, format, stop)? {
+        let batches = of_clip(args, &clip, count, stop)?;
         batches.print();
         all.push(batches);
     }
@@ -133,19 +137,14 @@ fn count(seconds: f64) -> Result<u32> {
     Ok((seconds / EVERY.as_secs_f64()) as u32)
 }
 
-fn of_content(args: &Args, content: &Content, count: u32, stop: &AtomicBool) -> Result<Batches> {
-    let format = Format {
-        frames: CLIP_FRAMES,
-        ..args.format()
-    };
-    let clip = clips::find(content, format, stop)?;
+fn of_clip(args: &Args, clip: &StoredClip, count: u32, stop: &AtomicBool) -> Result<Batches> {
     println!("{clip}");
     let far = VirtualDisplay::start(clip.size)?;
     let setup = Setup {
         seconds: BATCH as f64 / f64::from(args.fps()),
-        ..args.setup(&clip, Condition::default())?
+        ..args.setup(clip, Condition::default())?
     };
-    measure(&setup, &clip, &far, (count, stop))
+    measure(&setup, clip, &far, (count, stop))
 }
 
 fn measure(

@@ -78,6 +78,16 @@ pub(in crate::bench) struct Format {
     pub(in crate::bench) frames: u32,
 }
 
+/// Finds or records all clips, so that a missing file or program is reported before the first measurement.
+pub(super) fn find_all(
+    contents: &[Content],
+    format: Format,
+    stop: &AtomicBool,
+) -> Result<Vec<StoredClip>> {
+    let clips = contents.iter();
+    clips.map(|content| find(content, format, stop)).collect()
+}
+
 /// Finds a clip or records it.
 pub(in crate::bench) fn find(
     content: &Content,

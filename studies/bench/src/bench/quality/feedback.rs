@@ -95,8 +95,7 @@ pub(super) fn run(args: &Args, contents: &[Content], stop: &AtomicBool) -> Resul
         args.bitrate()
     );
     let (mut measured, mut other_cores) = (Vec::new(), 0.0_f64);
-    for content in contents {
-        let clip = clips::find(content, args.format(), stop)?;
+    for clip in clips::find_all(contents, args.format(), stop)? {
         println!("{clip}");
         let far = VirtualDisplay::start(clip.size)?;
         let runs = repeated(args, &clip, &far, repetitions, stop)?;
