@@ -64,7 +64,21 @@ pub(crate) struct AutoSize {
     pub(crate) size: Size,
     /// Requested sizes that the server has not reported yet.
     pub(crate) requested: Vec<Size>,
+    /// The size that another program has set, for example the window manager on behalf of the user, while sizes were
+    /// requested. The window then follows the picture no longer.
+    pub(crate) set_by_other: Option<Size>,
     pub(crate) full_screen: bool,
+}
+
+/// The effect of a resize on a window whose size follows the picture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AfterResize {
+    /// The window still follows the picture, or later resizes decide.
+    Keep,
+    /// The window follows the picture no longer.
+    End,
+    /// The window follows the picture no longer. The picture's size replaced this size, which another program had set.
+    Restore(Size),
 }
 
 impl AutoSize {
@@ -72,23 +86,35 @@ impl AutoSize {
     pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
         let size = placement::within(picture, self.screen);
         let last = self.requested.last().copied().unwrap_or(self.size);
-        if self.full_screen || last == size {
+        if self.full_screen || self.set_by_other.is_some() || last == size {
             return None;
         }
         self.requested.push(size);
         Some(size)
     }
 
-    /// Handles a resize reported by the server. Returns whether the window still follows the picture.
-    pub(crate) fn on_resized(&mut self, size: Size) -> bool {
+    /// Handles a resize reported by the server. If the server was asked for a picture's size before another program's
+    /// resize was handled, it reports the other program's size first, and then the picture's size.
+    pub(crate) fn on_resized(&mut self, size: Size) -> AfterResize {
         if self.full_screen {
-            return true;
+            return AfterResize::Keep;
         }
         if let Some(at) = self.requested.iter().position(|asked| *asked == size) {
             self.requested.drain(..=at);
             self.size = size;
+            return match self.set_by_other {
+                Some(other) if self.requested.is_empty() => AfterResize::Restore(other),
+                _ => AfterResize::Keep,
+            };
         }
-        self.size == size
+        if self.set_by_other.is_none() && self.size == size {
+            return AfterResize::Keep;
+        }
+        if self.requested.is_empty() {
+            return AfterResize::End;
+        }
+        self.set_by_other = Some(size);
+        AfterResize::Keep
     }
 }
 
@@ -195,19 +221,15 @@ impl Scene {
 
 #[cfg(test)]
 mod tests {
+    use super::AfterResize::{End, Keep, Restore};
     use super::*;
 
     #[test]
     fn a_window_follows_until_another_program_resizes_it() {
         let sizes = [(640, 480), (320, 240), (800, 600), (500, 400)];
         let [first, second, third, other] = sizes.map(|(w, h)| Size::new(w, h));
-        let mut it = AutoSize {
-            screen: Size::new(700, 600),
-            size: first,
-            requested: Vec::new(),
-            full_screen: false,
-        };
-        assert!(it.on_resized(first), "it was only moved");
+        let mut it = following(first);
+        assert_eq!(it.on_resized(first), Keep, "it was only moved");
         assert_eq!(it.picture(second), Some(second));
         // The picture changes again before the server has reported the resize.
         assert_eq!(
@@ -216,15 +238,40 @@ mod tests {
             "limited to the screen"
         );
         assert_eq!(it.picture(third), None);
-        assert!(
-            it.on_resized(first) && it.on_resized(second) && it.on_resized(Size::new(700, 525))
-        );
+        for size in [first, second, Size::new(700, 525)] {
+            assert_eq!(it.on_resized(size), Keep, "{size}");
+        }
         it.full_screen = true;
-        assert!(it.on_resized(Size::new(700, 600)));
+        assert_eq!(it.on_resized(Size::new(700, 600)), Keep);
         assert_eq!(it.picture(first), None);
         it.full_screen = false;
-        assert!(it.on_resized(Size::new(700, 525)));
+        assert_eq!(it.on_resized(Size::new(700, 525)), Keep);
         assert_eq!(it.picture(first), Some(first));
-        assert!(!it.on_resized(other), "the user did that");
+        assert_eq!(it.on_resized(first), Keep);
+        assert_eq!(it.on_resized(other), End, "the user did that");
+    }
+
+    #[test]
+    fn a_picture_does_not_undo_another_programs_resize() {
+        let sizes = [(640, 480), (320, 240), (600, 300), (500, 400), (510, 400)];
+        let [first, second, third, other, last] = sizes.map(|(w, h)| Size::new(w, h));
+        let mut it = following(first);
+        assert_eq!(it.picture(second), Some(second));
+        assert_eq!(it.picture(third), Some(third));
+        for size in [other, last, second] {
+            assert_eq!(it.on_resized(size), Keep, "{size}");
+        }
+        assert_eq!(it.picture(first), None, "it follows the picture no longer");
+        assert_eq!(it.on_resized(third), Restore(last));
+    }
+
+    fn following(size: Size) -> AutoSize {
+        AutoSize {
+            screen: Size::new(700, 600),
+            size,
+            requested: Vec::new(),
+            set_by_other: None,
+            full_screen: false,
+        }
     }
 }

@@ -19,6 +19,7 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::Connection;
+use x11rb::errors::ReplyError;
 use x11rb::protocol::Event;
 use x11rb::protocol::xkb::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{self, ConnectionExt as _};
@@ -30,7 +31,7 @@ use super::{InputSource, SourceError, SourceEvent};
 use crate::keyboard::{CORE_KEYBOARD, XkbKeyboard};
 use crate::window::painter::Painter;
 use crate::window::placement::Placement;
-use crate::window::scene::{Scene, SharedWindow};
+use crate::window::scene::{AfterResize, Scene, SharedWindow};
 use crate::window::toplevel::Window;
 use crate::window::{WindowConfig, WindowError};
 use grab::Grab;
@@ -149,15 +150,7 @@ impl X11InputSource {
             }
             Event::ConfigureNotify(event) if event.window == self.window.id => {
                 let size = Size::new(event.width.into(), event.height.into());
-                if self.stage.scene().window != size {
-                    self.ready.push_back(SourceEvent::Resized(size));
-                }
-                return self.change(|scene| {
-                    scene.window = size;
-                    scene
-                        .following
-                        .take_if(|following| !following.on_resized(size));
-                });
+                return self.resized(size);
             }
             Event::Expose(event) if event.count == 0 => {
                 if std::mem::take(&mut self.grab_at_start) && !self.grab.is_active() {
@@ -179,6 +172,40 @@ impl X11InputSource {
             _ => {}
         }
         Ok(())
+    }
+
+    fn resized(&mut self, size: Size) -> Result<(), SourceError> {
+        if self.stage.scene().window != size {
+            self.ready.push_back(SourceEvent::Resized(size));
+        }
+        let mut then = AfterResize::Keep;
+        self.change(|scene| {
+            scene.window = size;
+            if let Some(following) = &mut scene.following {
+                then = following.on_resized(size);
+            }
+            if then != AfterResize::Keep {
+                scene.following = None;
+            }
+        })?;
+        match then {
+            AfterResize::Restore(other) => self.restore(size, other),
+            AfterResize::Keep | AfterResize::End => Ok(()),
+        }
+    }
+
+    /// Restores the size that another program has set, unless the window no longer has the picture's size.
+    fn restore(&self, picture: Size, other: Size) -> Result<(), SourceError> {
+        let restored: Result<(), ReplyError> = (|| {
+            let now = self.conn.get_geometry(self.window.id)?.reply()?;
+            if Size::new(now.width.into(), now.height.into()) == picture {
+                let aux = xproto::ConfigureWindowAux::new();
+                let aux = aux.width(other.width).height(other.height);
+                self.conn.configure_window(self.window.id, &aux)?;
+            }
+            Ok(self.conn.flush()?)
+        })();
+        restored.map_err(|cause| self.gone(&cause))
     }
 
     fn message(&mut self, event: &xproto::ClientMessageEvent) -> Result<(), SourceError> {

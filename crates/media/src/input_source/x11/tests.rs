@@ -454,6 +454,42 @@ fn places_are_relative_to_the_picture_not_to_the_bars() {
 }
 
 #[test]
+fn a_pictures_size_does_not_undo_the_users_resize() {
+    let config = WindowConfig {
+        follow: true,
+        ..WindowConfig::default()
+    };
+    let Some(mut it) = fixture_with(&[], config) else {
+        return;
+    };
+    let window = it.source.window.id;
+    let size = |it: &Fixture| {
+        let at = it.person.get_geometry(window).unwrap().reply().unwrap();
+        Size::new(at.width.into(), at.height.into())
+    };
+    let wanted = Size::new(150, 120);
+    let aux = xproto::ConfigureWindowAux::new();
+    let aux = aux.width(wanted.width).height(wanted.height);
+    let asked = it.person.configure_window(window, &aux).unwrap();
+    asked.check().unwrap();
+    // The input thread is late, so the window still follows the picture.
+    let picture = Size::new(100, 80);
+    let data = vec![9; 100 * 80 * 4];
+    it.presenter
+        .present(
+            openuvr_proto::id::FrameId(1),
+            &Picture::bgrx(picture, &data, 400),
+        )
+        .expect("shown");
+    // This waits for the server, which has then executed the presenter's earlier requests.
+    it.presenter.set_observer(false, "title").expect("alive");
+    assert_eq!(size(&it), picture);
+    it.seen();
+    assert_eq!(size(&it), wanted);
+    assert_eq!(it.source.stage.scene().window, wanted);
+}
+
+#[test]
 fn buttons_and_wheel() {
     let Some(mut it) = fixture(&[]) else { return };
     for button in 1..=9 {

@@ -69,6 +69,7 @@ pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), Pre
             screen: room,
             size: config.size,
             requested: Vec::new(),
+            set_by_other: None,
             full_screen: config.full_screen,
         }),
     ));
