@@ -108,8 +108,11 @@ impl RunningApplication {
             return self.over;
         }
         self.check_at = now + CHECK_INTERVAL;
+        // The status is read first: processes that the application leaves become orphans when it ends.
+        let status = self.ended();
+        // This call also reaps child processes that have ended.
         let has_processes = self.application.has_orphans(&(self.helpers)());
-        let Some(status) = self.ended() else {
+        let Some(status) = status else {
             return false;
         };
         let continues = has_processes && status.success() && self.awaits_window(now);
