@@ -96,7 +96,7 @@ fn raise_cover(rig: &Rig, cover: &App) {
 }
 
 /// Repeats `press` until the application has received `last`, and returns all events up to it. The host drops a press
-/// if the window manager takes longer than 100 ms to raise the window.
+/// if the window manager does not raise the window in time.
 fn press_until(app: &mut App, last: Received, press: impl Fn()) -> Vec<Received> {
     eventually(&format!("the application receives {last:?}"), || {
         press();

@@ -19,9 +19,14 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::application::{Application, Atoms, WindowScope, top_of};
 
-/// Maximum time for which input waits until a window manager has raised the window (guess: a window manager needs less
-/// than two of its frames).
-const TIMEOUT: Duration = Duration::from_millis(100);
+/// Maximum time for which input waits until a window manager has raised the window (guess: a window manager usually
+/// needs less than two of its frames, but a busy machine may stop it for longer). Pings are not answered meanwhile.
+/// Together with a ping interval, the time is below the 1.2 s after which a client counts a transport as dead.
+const TIMEOUT: Duration = Duration::from_millis(600);
+
+/// Like [`TIMEOUT`], after a failed attempt. The control thread is blocked meanwhile, so it must not wait long for a
+/// window that cannot be raised.
+const TIMEOUT_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Poll interval while waiting for the window manager.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -43,7 +48,8 @@ pub(super) enum InputTarget {
 pub(super) struct Target {
     window: Option<(Window, WindowScope)>,
     atoms: Option<(Atoms, u32, u32)>,
-    failed_at: Option<Instant>,
+    /// The last failed attempt to raise the window, until an event of the same kind reaches the window.
+    failed: Option<(InputTarget, Instant)>,
     /// Why the last press was suppressed.
     suppressed: Option<&'static str>,
 }
@@ -53,7 +59,7 @@ impl Target {
     pub(super) fn set(&mut self, window: Option<(Window, WindowScope)>) {
         if self.window != window {
             self.window = window;
-            self.failed_at = None;
+            self.failed = None;
             self.suppressed = None;
         }
     }
@@ -63,7 +69,7 @@ impl Target {
         self.suppressed
     }
 
-    /// Whether a press now reaches the window at `viewport`. If not, raises the window, and waits at most [`TIMEOUT`]
+    /// Whether a press now reaches the window at `viewport`. If not, raises the window, and waits for a limited time
     /// until a press reaches it.
     ///
     /// # Errors
@@ -114,14 +120,14 @@ impl Target {
                 InputTarget::Pointer => has_pointer(conn, root, &application, viewport)?,
             };
             if gets {
-                self.failed_at = None;
+                self.failed.take_if(|(kind, _)| *kind == goes);
                 return Ok(None);
             }
             let attributes = conn.get_window_attributes(window.0)?.reply()?;
             if attributes.map_state != MapState::VIEWABLE {
                 return Ok(Some(NOT_VISIBLE));
             }
-            if self.failed_at.is_some_and(|at| at.elapsed() < RETRY_DELAY) {
+            if (self.failed).is_some_and(|(_, at)| at.elapsed() < RETRY_DELAY) {
                 return Ok(Some(COVERED));
             }
             match since {
@@ -129,12 +135,19 @@ impl Target {
                     bring_to_front(conn, root, &application, active, check)?;
                     since = Some(Instant::now());
                 }
-                Some(since) if since.elapsed() >= TIMEOUT => {
-                    self.failed_at = Some(Instant::now());
+                Some(since) if since.elapsed() >= self.timeout() => {
+                    self.failed = Some((goes, Instant::now()));
                     return Ok(Some(COVERED));
                 }
                 Some(_) => std::thread::sleep(POLL_INTERVAL),
             }
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        match self.failed {
+            None => TIMEOUT,
+            Some(_) => TIMEOUT_AFTER_FAILURE,
         }
     }
 }
