@@ -7,7 +7,8 @@ use x11rb::connection::Connection as _;
 use x11rb::properties::WmSizeHints;
 use x11rb::protocol::xproto::{
     AtomEnum, ChangeWindowAttributesAux, ClientMessageEvent, ConfigureWindowAux,
-    ConnectionExt as _, CreateWindowAux, EventMask, MapState, PropMode, Window, WindowClass,
+    ConnectionExt as _, CreateWindowAux, EventMask, MapState, PropMode, UNMAP_NOTIFY_EVENT,
+    UnmapNotifyEvent, Window, WindowClass,
 };
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
@@ -227,6 +228,55 @@ fn fixed_size_and_further_windows_are_centred() {
     app.conn.unmap_window(first).expect("sent");
     app.conn.sync().expect("a running X server");
     app.wait_for_geometry(second, (0, 0), (640, 360));
+}
+
+#[test]
+fn a_window_withdrawn_before_it_is_mapped_stays_hidden() {
+    let folder = Folder::new();
+    let Some((_host, display)) = host(&folder, &["--place"]) else {
+        return;
+    };
+    let app = Application::on(&display);
+    let main = app.show((200, 100), |_| ());
+    app.wait_for_focus(main);
+    let window = app.conn.generate_id().expect("an id");
+    let (class, aux) = (WindowClass::INPUT_OUTPUT, CreateWindowAux::new());
+    // While this application holds the server, the placement cannot map the window.
+    app.conn.grab_server().expect("sent");
+    app.conn
+        .create_window(0, window, app.root, 0, 0, 90, 60, 0, class, 0, &aux)
+        .expect("sent");
+    app.conn.map_window(window).expect("sent");
+    app.conn.unmap_window(window).expect("sent");
+    let withdrawn = UnmapNotifyEvent {
+        response_type: UNMAP_NOTIFY_EVENT,
+        sequence: 0,
+        event: app.root,
+        window,
+        from_configure: false,
+    };
+    let to = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
+    app.conn
+        .send_event(false, app.root, to, withdrawn)
+        .expect("sent");
+    app.conn.ungrab_server().expect("sent");
+    app.conn.sync().expect("a running X server");
+    let state = app.atom("WM_STATE");
+    eventually("the window is withdrawn", || {
+        let is = app
+            .conn
+            .get_property(false, window, state, AtomEnum::ANY, 0, 1);
+        let is = is.expect("sent").reply().expect("the window");
+        let is = is.value32().and_then(|mut values| values.next());
+        (is == Some(0)).then_some(())
+    });
+    let about = app.conn.get_window_attributes(window).expect("sent");
+    let about = about.reply().expect("the window");
+    assert_eq!(about.map_state, MapState::UNMAPPED);
+    // The window can be shown later.
+    app.conn.map_window(window).expect("sent");
+    app.conn.sync().expect("a running X server");
+    app.wait_for_focus(window);
 }
 
 #[test]

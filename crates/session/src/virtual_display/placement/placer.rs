@@ -15,7 +15,8 @@ use x11rb::protocol::xproto::{
     Allow, Atom, AtomEnum, ButtonIndex, ButtonPressEvent, CONFIGURE_NOTIFY_EVENT,
     ChangeWindowAttributesAux, ClientMessageEvent, ConfigWindow, ConfigureNotifyEvent,
     ConfigureRequestEvent, ConfigureWindowAux, ConnectionExt as _, EventMask, GrabMode, InputFocus,
-    KeyButMask, ModMask, PropMode, PropertyNotifyEvent, StackMode, Timestamp, Window,
+    KeyButMask, ModMask, PropMode, PropertyNotifyEvent, StackMode, Timestamp, UnmapNotifyEvent,
+    Window,
 };
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
@@ -32,6 +33,9 @@ const MAX_WINDOWS: usize = 256;
 /// WM_STATE of a mapped and of an unmapped window (ICCCM 2.0, section 4.1.3.1).
 const NORMAL: u32 = 1;
 const WITHDRAWN: u32 = 0;
+
+/// The bit in the type of an event that a client has sent (X protocol, section 1).
+const SENT: u8 = 0x80;
 
 /// Actions on a state: _NET_WM_STATE_REMOVE and _NET_WM_STATE_ADD. Any other value toggles the state.
 const REMOVE: u32 = 0;
@@ -143,7 +147,7 @@ impl WindowPlacer {
         match event {
             Event::MapRequest(e) => self.show(e.window)?,
             Event::ConfigureRequest(e) => self.on_configure_request(e)?,
-            Event::UnmapNotify(e) => self.unmapped(e.window)?,
+            Event::UnmapNotify(e) => self.unmapped(e)?,
             Event::DestroyNotify(e) => self.forget(e.window)?,
             // The window was moved into another window.
             Event::ReparentNotify(e) if e.parent != self.claim.root => self.forget(e.window)?,
@@ -212,9 +216,15 @@ impl WindowPlacer {
     }
 
     /// Handles an application that unmaps a window.
-    fn unmapped(&mut self, window: Window) -> Result<(), ReplyError> {
+    fn unmapped(&mut self, e: &UnmapNotifyEvent) -> Result<(), ReplyError> {
+        let window = e.window;
         if self.find(window).is_none() {
             return Ok(());
+        }
+        if e.response_type & SENT != 0 {
+            // If the application unmapped the window before the placement mapped it, the window is still mapped (ICCCM
+            // 2.0, section 4.1.4).
+            self.conn.unmap_window(window)?;
         }
         let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
         let unmapped = [WITHDRAWN, x11rb::NONE];
