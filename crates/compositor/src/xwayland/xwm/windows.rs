@@ -17,7 +17,7 @@ use x11rb::protocol::composite::{ConnectionExt as _, Redirect};
 use x11rb::protocol::xproto::{
     Atom, AtomEnum, CONFIGURE_NOTIFY_EVENT, ChangeWindowAttributesAux, ClientMessageEvent,
     ConfigWindow, ConfigureNotifyEvent, ConfigureRequestEvent, ConfigureWindowAux,
-    ConnectionExt as _, EventMask, InputFocus, KeyButMask, PropMode, StackMode,
+    ConnectionExt as _, EventMask, InputFocus, KeyButMask, PropMode, StackMode, UnmapNotifyEvent,
 };
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 use x11rb::wrapper::ConnectionExt as _;
@@ -32,6 +32,9 @@ const MAX_WINDOWS: usize = 1024;
 /// Values of `WM_STATE`.
 const WITHDRAWN: u32 = 0;
 const NORMAL: u32 = 1;
+
+/// The bit in the type of an event that a client has sent (X protocol, section 1).
+const SENT: u8 = 0x80;
 
 /// `_NET_WM_MOVERESIZE_MOVE`.
 const MOVE: u32 = 8;
@@ -173,7 +176,7 @@ impl Windows {
                 }
             }
             Event::ConfigureRequest(e) => self.wants_configuration(e)?,
-            Event::UnmapNotify(e) => self.hidden(e.window)?,
+            Event::UnmapNotify(e) => self.hidden(e)?,
             Event::DestroyNotify(e) => {
                 self.hide(e.window)?;
                 self.known.remove(&e.window);
@@ -243,9 +246,15 @@ impl Windows {
         Ok(())
     }
 
-    fn hidden(&mut self, window: WindowId) -> Result<(), XwmError> {
+    fn hidden(&mut self, e: &UnmapNotifyEvent) -> Result<(), XwmError> {
+        let window = e.window;
         let managed = self.known.get(&window);
         if managed.is_some_and(|known| known.shown && !known.overrides) {
+            if e.response_type & SENT != 0 {
+                // If the application unmapped the window before this window manager mapped it, the window is still
+                // mapped (ICCCM 2.0, section 4.1.4), and a later request to map it would have no effect.
+                self.conn.unmap_window(window)?;
+            }
             let (mode, state) = (PropMode::REPLACE, self.atoms.WM_STATE);
             let withdrawn = [WITHDRAWN, x11rb::NONE];
             self.conn
