@@ -14,7 +14,7 @@ use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
     AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt as _, CreateGCAux,
     CreateWindowAux, EventMask, GrabMode, PropMode, SELECTION_NOTIFY_EVENT, SelectionNotifyEvent,
-    Window, WindowClass,
+    SelectionRequestEvent, Window, WindowClass,
 };
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 use x11rb::wrapper::ConnectionExt as _;
@@ -84,6 +84,43 @@ impl XClient {
             .unwrap();
         self.show(window);
         window
+    }
+
+    fn atom(&self, name: &str) -> u32 {
+        let atom = self.conn.intern_atom(false, name.as_bytes()).unwrap();
+        atom.reply().unwrap().atom
+    }
+
+    /// Takes a selection, and returns the display's request for the types of the copied data.
+    fn copy(&self, owner: Window, selection: u32) -> SelectionRequestEvent {
+        self.conn
+            .set_selection_owner(owner, selection, x11rb::CURRENT_TIME)
+            .unwrap();
+        self.conn.flush().unwrap();
+        self.until("a request for the types", |event| match event {
+            Event::SelectionRequest(e) => Some(*e),
+            _ => None,
+        })
+    }
+
+    fn answer_types(&self, request: &SelectionRequestEvent, types: &[u32]) {
+        let (to, name) = (request.requestor, request.property);
+        self.conn
+            .change_property32(PropMode::REPLACE, to, name, AtomEnum::ATOM, types)
+            .unwrap();
+        let answer = SelectionNotifyEvent {
+            response_type: SELECTION_NOTIFY_EVENT,
+            sequence: 0,
+            time: request.time,
+            requestor: to,
+            selection: request.selection,
+            target: request.target,
+            property: name,
+        };
+        self.conn
+            .send_event(false, to, EventMask::NO_EVENT, answer)
+            .unwrap();
+        self.conn.flush().unwrap();
     }
 
     /// Waits for an event.
@@ -250,43 +287,48 @@ fn data_that_a_crashed_server_had_is_not_offered() {
     wayland.sync();
     let client = XClient::connect(&rig);
     let owner = client.window((0, 0), (10, 10), MAIN, false);
-    let atom = |name: &str| {
-        let atom = client.conn.intern_atom(false, name.as_bytes()).unwrap();
-        atom.reply().unwrap().atom
-    };
-    let (clipboard, text) = (atom("CLIPBOARD"), atom("UTF8_STRING"));
-    let now = x11rb::CURRENT_TIME;
-    client
-        .conn
-        .set_selection_owner(owner, clipboard, now)
-        .unwrap();
-    client.conn.flush().unwrap();
-    let request = client.until("a request for the types", |event| match event {
-        Event::SelectionRequest(e) => Some(*e),
-        _ => None,
-    });
-    let (to, name) = (request.requestor, request.property);
-    client
-        .conn
-        .change_property32(PropMode::REPLACE, to, name, AtomEnum::ATOM, &[text])
-        .unwrap();
-    let answer = SelectionNotifyEvent {
-        response_type: SELECTION_NOTIFY_EVENT,
-        sequence: 0,
-        time: request.time,
-        requestor: to,
-        selection: clipboard,
-        target: request.target,
-        property: name,
-    };
-    client
-        .conn
-        .send_event(false, to, EventMask::NO_EVENT, answer)
-        .unwrap();
-    client.conn.flush().unwrap();
+    let (clipboard, text) = (client.atom("CLIPBOARD"), client.atom("UTF8_STRING"));
+    let request = client.copy(owner, clipboard);
+    client.answer_types(&request, &[text]);
     wayland.until("an offer", |events| events.offer.is_some());
     kill_server(&rig);
     wayland.until("no offer", |events| events.offer.is_none());
+}
+
+#[test]
+fn an_applications_late_answer_does_not_undo_a_newer_copy() {
+    let Some(rig) = rig() else { return };
+    let mut clipboard = rig
+        .display
+        .clipboard(WatchMode::Changes, 1_000_000)
+        .unwrap();
+    let client = XClient::connect(&rig);
+    let owner = client.window((0, 0), (10, 10), MAIN, false);
+    let (selection, text) = (client.atom("CLIPBOARD"), client.atom("UTF8_STRING"));
+    let request = client.copy(owner, selection);
+    clipboard.offer("newer".into()).unwrap();
+    client.until("the player's copy", |event| {
+        matches!(event, Event::SelectionClear(_)).then_some(())
+    });
+    let waker = clipboard.waker();
+    let serving = std::thread::spawn(move || clipboard.next_event());
+    client.answer_types(&request, &[client.atom("image/png")]);
+    let name = client.atom("PASTED");
+    client
+        .conn
+        .convert_selection(owner, selection, text, name, x11rb::CURRENT_TIME)
+        .unwrap();
+    client.conn.flush().unwrap();
+    client.until("an answer", |event| {
+        matches!(event, Event::SelectionNotify(_)).then_some(())
+    });
+    let pasted = client
+        .conn
+        .get_property(false, owner, name, AtomEnum::ANY, 0, 100)
+        .unwrap();
+    assert_eq!(pasted.reply().unwrap().value, b"newer");
+    waker.wake();
+    serving.join().unwrap().unwrap();
 }
 
 #[test]

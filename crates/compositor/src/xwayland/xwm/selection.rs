@@ -187,7 +187,11 @@ impl Selection {
                     && e.target == atoms.TARGETS
                     && e.property != x11rb::NONE =>
             {
-                report(Report::Copied(self.types(conn, atoms)?))?;
+                let types = self.types(conn, atoms)?;
+                // A slow application may answer after newer data was copied outside X11.
+                if !self.owned {
+                    report(Report::Copied(types))?;
+                }
             }
             Event::SelectionNotify(e) => {
                 let fetch = self.fetches.iter_mut().find(|of| of.window == e.requestor);
