@@ -14,7 +14,7 @@ mod sys;
 pub mod vp9;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use openuvr_proto::units::Bitrate;
 
@@ -55,12 +55,13 @@ pub(super) fn by_name(name: &str) -> Option<&'static Backend> {
     Some(backend)
 }
 
-/// Timeout of a coded picture: 30 frames at 60 Hz, because the first picture of a hardware encoder starts a driver
-/// (guess).
-const PICTURE_TIMEOUT: Duration = Duration::from_millis(500);
-
 /// Poll interval while waiting for a coded picture.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
+
+/// Maximum number of polls for a coded picture: at least 30 frames at 60 Hz, because the first picture of a hardware
+/// encoder starts a driver (guess). The polls are counted instead of the time: otherwise, a short stop of this process
+/// or machine would replace the encoder until the host ends.
+const MAX_POLLS: u32 = 2500;
 
 /// Key-frame interval without requests: the largest value that every encoder accepts, 4.6 hours at
 /// 60 Hz.
@@ -222,14 +223,13 @@ fn is_worth_a_key_frame(current: Bitrate, wanted: Bitrate) -> bool {
 
 /// Waits for the last submitted picture.
 fn receive(library: &mut sys::Encoder) -> Result<(), String> {
-    let begin = Instant::now();
-    while !library.receive()? {
-        if begin.elapsed() >= PICTURE_TIMEOUT {
-            return Err("it delays pictures".into());
+    for _ in 0..MAX_POLLS {
+        if library.receive()? {
+            return Ok(());
         }
         std::thread::sleep(POLL_INTERVAL);
     }
-    Ok(())
+    Err("it delays pictures".into())
 }
 
 /// Encodes a picture, waits for the coded picture with `receive`, and checks that the coded picture belongs to this
