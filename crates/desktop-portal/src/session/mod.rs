@@ -35,8 +35,9 @@ const TICK: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// After the portal has ended the session, PipeWire has this time to report its own end (guess: the two reports come
-/// within milliseconds).
-const SETTLE: Duration = Duration::from_millis(300);
+/// within milliseconds, but a busy machine may delay PipeWire's thread). It is shorter than the time that the module
+/// `stream` grants to the portal's report.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// The maximum number of input events that wait for the portal. The command queue of the virtual Wayland display (crate
 /// `openuvr-compositor`) has the same length.

@@ -28,7 +28,7 @@ const AGREEMENT: Duration = Duration::from_secs(20);
 
 /// After a stream has ended, the portal has this time to report the end of the session. A desktop ends both at once,
 /// and reports each separately (guess: a millisecond apart on an idle machine).
-const VERDICT: Duration = Duration::from_secs(1);
+const VERDICT: Duration = Duration::from_secs(3);
 
 /// Why a stream has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
