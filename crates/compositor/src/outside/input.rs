@@ -9,7 +9,8 @@ use openuvr_proto::units::Size;
 use super::{COMMANDS, Command, Commands};
 
 /// The maximum number of input events that wait for the compositor. The rest of the queue is for other commands (guess:
-/// more than ever wait at once), so that keys are released even if too much input is waiting.
+/// more than ever wait at once), so that keys are released even if too much input is waiting. A refused release would
+/// leave its key pressed.
 const INPUTS: usize = COMMANDS - 64;
 
 const SLOW: &str = "the Wayland display does not take input fast enough";
@@ -44,7 +45,12 @@ impl DisplayInput {
 
 impl InputSink for DisplayInput {
     fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
-        let releases = matches!(event, InputEvent::ReleaseAll);
+        let releases = matches!(
+            event,
+            InputEvent::ReleaseAll
+                | InputEvent::Key { pressed: false, .. }
+                | InputEvent::Button { pressed: false, .. }
+        );
         if !releases && Arc::strong_count(&self.waiting) > INPUTS {
             return Err(InputError(SLOW.to_owned()));
         }
@@ -68,6 +74,7 @@ impl InputSink for DisplayInput {
 
 #[cfg(test)]
 mod tests {
+    use openuvr_proto::input::event::{Button, KeyCode};
     use smithay::reexports::calloop::channel::sync_channel;
 
     use super::*;
@@ -82,10 +89,25 @@ mod tests {
             taken += 1;
         }
         assert_eq!(taken, INPUTS);
+        let key = |pressed| InputEvent::Key {
+            code: KeyCode(30),
+            text: None,
+            pressed,
+        };
+        let button = |pressed| InputEvent::Button {
+            button: Button::LEFT,
+            pressed,
+        };
+        assert!(input.apply(&key(true)).is_err() && input.apply(&button(true)).is_err());
         assert!(input.release_all().is_ok());
-        assert!(input.apply(&InputEvent::ReleaseAll).is_ok());
-        // The compositor takes two of the events, so there is space for one.
-        assert!(inbox.try_recv().is_ok() && inbox.try_recv().is_ok());
+        let releases = [InputEvent::ReleaseAll, key(false), button(false)];
+        for release in releases {
+            assert!(input.apply(&release).is_ok(), "{release:?}");
+        }
+        // The compositor takes four of the events, so there is space for one.
+        for _ in 0..4 {
+            assert!(inbox.try_recv().is_ok());
+        }
         assert!(input.apply(&moved).is_ok());
         assert!(input.apply(&moved).is_err());
     }
