@@ -530,6 +530,12 @@ impl ClientRuntime {
                 .end
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
+            // Notices that were posted after the timeout precede the end.
+            if end.is_some()
+                && let Ok(notice) = notices.try_recv()
+            {
+                return Some(notice);
+            }
             end.take().map(Notice::StopReason)
         })
     }
