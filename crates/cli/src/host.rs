@@ -384,9 +384,10 @@ impl AppDisplay {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
         };
+        // The end of the application's window may have ended the host before the next regular check.
         let Some(status) = application
             .ended()
-            .filter(|_| application.is_over(clock::now()))
+            .filter(|_| application.is_over_now(clock::now()))
         else {
             return ExitCode::SUCCESS;
         };

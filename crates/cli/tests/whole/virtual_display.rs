@@ -142,6 +142,28 @@ fn a_launchers_children_are_streamed_until_their_end() {
 }
 
 #[test]
+fn the_end_of_the_streamed_window_keeps_the_exit_code() {
+    if !has_xvfb() {
+        return;
+    }
+    let folder = Folder::new();
+    let pid = folder.join("pid");
+    let scene = env!("CARGO_BIN_EXE_openuvr");
+    let script = format!(
+        "echo $$ >{pid}.new; mv {pid}.new {pid}; exec {scene} scene --size 640x360 --fps 20"
+    );
+    let args = ["--window", "OpenUVR scene", "--", "sh", "-c", &script];
+    let mut host = Program::start("host", host(&folder, &args));
+    host.line("openuvr host: streaming");
+    let pid = std::fs::read_to_string(&pid).expect("the application's number");
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a number"), Signal::KILL).expect("it runs");
+    let (status, text) = host.wait();
+    assert_eq!(status.code(), Some(128 + 9), "{text}");
+    assert!(text.contains("sh has ended: signal: 9"), "{text}");
+}
+
+#[test]
 fn helpers_that_end_do_not_stay_as_zombies() {
     if !has_xvfb() {
         return;

@@ -102,10 +102,19 @@ impl RunningApplication {
     }
 
     /// Whether the application has ended. After a launcher has ended normally, its remaining processes count as the
-    /// application until no window has been visible for [`LAUNCH_TIMEOUT`].
+    /// application until no window has been visible for [`LAUNCH_TIMEOUT`]. Checks at most once per
+    /// [`CHECK_INTERVAL`].
     pub fn is_over(&mut self, now: Instant) -> bool {
-        if self.over || now < self.check_at {
+        if now < self.check_at {
             return self.over;
+        }
+        self.is_over_now(now)
+    }
+
+    /// Like [`is_over`](Self::is_over), but always checks.
+    pub fn is_over_now(&mut self, now: Instant) -> bool {
+        if self.over {
+            return true;
         }
         self.check_at = now + CHECK_INTERVAL;
         // The status is read first: processes that the application leaves become orphans when it ends.
