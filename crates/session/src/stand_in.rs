@@ -31,7 +31,8 @@ use openuvr_runtime::launcher::Launcher;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use x11rb::connection::Connection as _;
-use x11rb::protocol::xproto::Window;
+use x11rb::errors::ReplyError;
+use x11rb::protocol::xproto::{ConnectionExt as _, MapState, Window};
 use x11rb::rust_connection::RustConnection;
 
 use crate::descendants;
@@ -99,7 +100,8 @@ impl StandIn {
             match process.try_wait() {
                 Ok(None) => return,
                 Ok(Some(status)) if status.success() => {}
-                // The process has reported its error. Another process would fail in the same way, so none is started.
+                // The process has reported its error. Another process would fail in the same way, so none is started. A
+                // window that was closed meanwhile is not an error.
                 _ => self.server = None,
             }
             self.process = None;
@@ -234,7 +236,12 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
             wait: CAPTURE_TIMEOUT,
         }),
     };
-    let mut capture = open(&target).map_err(|e| e.to_string())?;
+    let mut capture = match open(&target) {
+        Ok(capture) => capture,
+        // The launcher has closed this window since, and may show another one.
+        Err(_) if !is_viewable(&args.display, args.window) => return Ok(()),
+        Err(why) => return Err(why.to_string()),
+    };
     capture.limit_fps(settings.host.fps);
     let input = match settings.input {
         true => InputTarget::Display(args.display.clone()),
@@ -274,6 +281,21 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         let viewport = capture.shared_viewport();
         serve(&guest, &mut capture, &viewport, launcher)
     })
+}
+
+/// Whether the window is viewable. Returns true if this is unknown.
+fn is_viewable(display: &str, window: Window) -> bool {
+    let Ok((conn, _)) = display::connect(display) else {
+        return true;
+    };
+    let about = conn.get_window_attributes(window).ok();
+    let about = about.map(|about| about.reply());
+    match about {
+        Some(Ok(about)) => about.map_state == MapState::VIEWABLE,
+        // The window does not exist.
+        Some(Err(ReplyError::X11Error(_))) => false,
+        _ => true,
+    }
 }
 
 /// Submits the window's pictures until the window is closed or this process is no longer needed.
@@ -323,4 +345,23 @@ fn is_over(launcher: &Launcher) -> bool {
     let over = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
     let looked = poll(&mut fds, Some(&Timespec::default()));
     looked.is_ok() && fds[0].revents().intersects(over)
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_xserver::fixture;
+
+    use super::*;
+
+    #[test]
+    fn a_closed_window_is_not_viewable() {
+        let Some(xvfb) = fixture::xvfb("64x64", &[]) else {
+            return;
+        };
+        let (conn, root) = xvfb.connect();
+        assert!(is_viewable(&xvfb.display, root));
+        let missing = conn.generate_id().unwrap();
+        assert!(!is_viewable(&xvfb.display, missing));
+        assert!(is_viewable("nowhere", root), "unknown");
+    }
 }
