@@ -177,7 +177,7 @@ pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), S
 ///
 /// # Errors
 /// [`StoreError::Io`] if the file cannot be written. The old file is then unchanged, unless only the fsync of the
-/// folder failed.
+/// folder failed. The temporary file is removed.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = path.with_added_extension("new");
     match fs::remove_file(&temporary) {
@@ -195,8 +195,14 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
         file.write_all(content)?;
         file.sync_all()
     };
-    write().map_err(|e| failed("write", &temporary, e))?;
-    fs::rename(&temporary, path).map_err(|e| failed("replace", path, e))?;
+    let written = write().map_err(|e| failed("write", &temporary, e));
+    let replaced =
+        written.and_then(|()| fs::rename(&temporary, path).map_err(|e| failed("replace", path, e)));
+    if let Err(why) = replaced {
+        // The rest of a secret key must not stay behind, for example on a full disk.
+        let _ = fs::remove_file(&temporary);
+        return Err(why);
+    }
     // A bare file name has an empty parent.
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let folder = folder.unwrap_or(Path::new("."));
@@ -392,6 +398,17 @@ pub(crate) mod tests {
         assert_ne!(Stamp::of(&path).unwrap(), first);
         assert_eq!(read(&path).unwrap().unwrap(), "two");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert!(!path.with_added_extension("new").exists());
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_no_temporary_file() {
+        let dir = private_folder();
+        let path = dir.path().join("file.toml");
+        // A file cannot replace a folder.
+        fs::create_dir(&path).unwrap();
+        let why = write_whole(&path, b"secret").unwrap_err().to_string();
+        assert!(why.starts_with("can't replace "), "{why}");
         assert!(!path.with_added_extension("new").exists());
     }
 
