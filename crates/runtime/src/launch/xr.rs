@@ -5,15 +5,14 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use openuvr_proto::units::Size;
 
 use crate::launch_protocol::{LaunchSettings, SOCKET};
-use crate::store::config_dir;
+use crate::store::{config_dir, ensure_dir, write_whole};
 
 use super::{LaunchError, Socket};
 
@@ -67,11 +66,9 @@ fn manifest(library: &Path) -> Result<Vec<u8>, LaunchError> {
     text.map_err(LaunchError::system("can't serialise the manifest"))
 }
 
-/// The manifest of the user's active runtime.
-fn active() -> Result<PathBuf, LaunchError> {
-    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
-    let all = ours.parent().unwrap_or(&ours).to_owned();
-    Ok(all.join(ACTIVE))
+/// The manifest of the user's active runtime. `ours` is OpenUVR's configuration folder.
+fn active(ours: &Path) -> PathBuf {
+    ours.parent().unwrap_or(ours).join(ACTIVE)
 }
 
 /// Whether the manifest names OpenUVR's runtime.
@@ -86,28 +83,34 @@ fn is_ours(file: &Path) -> bool {
 /// # Errors
 /// Returns an error if another runtime is active, which is kept, or if the files cannot be written.
 pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, LaunchError> {
-    let file = active()?;
+    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
+    install_in(&ours, library, settings)
+}
+
+/// [`install`] for the configuration folder `ours`.
+fn install_in(
+    ours: &Path,
+    library: &Path,
+    settings: &LaunchSettings,
+) -> Result<PathBuf, LaunchError> {
+    let file = active(ours);
     if file.symlink_metadata().is_ok() && !is_ours(&file) {
         return Err(LaunchError::OtherRuntime(file));
     }
-    let failed = |file: &Path| LaunchError::system(format!("can't write {}", file.display()));
-    let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
+    let manifest = manifest(library)?;
     let text = settings.to_toml().map_err(LaunchError::Settings)?;
-    let folders = [Some(&*ours), file.parent()];
-    for folder in folders.into_iter().flatten() {
-        fs::create_dir_all(folder).map_err(failed(folder))?;
+    // Hosts refuse a folder of keys that others may change.
+    ensure_dir(ours).map_err(|e| LaunchError::Settings(e.to_string()))?;
+    if let Some(folder) = file.parent() {
+        let failed = LaunchError::system(format!("can't write {}", folder.display()));
+        fs::create_dir_all(folder).map_err(failed)?;
     }
-    let settings_file = ours.join(XR_SETTINGS);
-    // The file may hold a PIN.
-    let own = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&settings_file);
-    own.and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(failed(&settings_file))?;
-    fs::write(&file, manifest(library)?).map_err(failed(&file))?;
+    // The settings may hold a PIN, so only this user may read them.
+    let write = |file: &Path, content: &[u8]| {
+        write_whole(file, content).map_err(|e| LaunchError::Settings(e.to_string()))
+    };
+    write(&ours.join(XR_SETTINGS), text.as_bytes())?;
+    write(&file, &manifest)?;
     Ok(file)
 }
 
@@ -116,8 +119,8 @@ pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, Lau
 /// # Errors
 /// Returns an error if the files cannot be removed.
 pub fn uninstall() -> Result<bool, LaunchError> {
-    let file = active()?;
     let ours = config_dir().map_err(|e| LaunchError::Settings(e.to_string()))?;
+    let file = active(&ours);
     let remove = |file: &Path| match fs::remove_file(file) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(LaunchError::system(format!(
             "can't remove {}",
@@ -133,6 +136,7 @@ pub fn uninstall() -> Result<bool, LaunchError> {
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use super::*;
 
@@ -141,5 +145,22 @@ mod tests {
         assert!(manifest(Path::new("/a b:c/libopenuvr_xr.so")).is_ok());
         let library = Path::new(OsStr::from_bytes(b"/a\xff/libopenuvr_xr.so"));
         assert!(matches!(manifest(library), Err(LaunchError::NotUtf8(path)) if path == library));
+    }
+
+    #[test]
+    fn an_installed_runtime_is_writable_only_by_its_user() {
+        let temporary = crate::store::tests::private_folder();
+        let ours = temporary.path().join("openuvr");
+        let library = Path::new("/lib/libopenuvr_xr.so");
+        let settings = LaunchSettings::default();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let file = install_in(&ours, library, &settings).unwrap();
+        assert!(is_ours(&file));
+        assert_eq!(mode(&ours), 0o700);
+        // An existing file of another program may be readable by others.
+        let settings_file = ours.join(XR_SETTINGS);
+        fs::set_permissions(&settings_file, fs::Permissions::from_mode(0o644)).unwrap();
+        install_in(&ours, library, &settings).unwrap();
+        assert_eq!(mode(&settings_file), 0o600);
     }
 }
