@@ -102,13 +102,18 @@ const MAX_JOINED: usize = 128;
 const PLAIN_SLOT: usize = 1536;
 
 impl Udp {
-    /// Opens a link at `address`. Port 0 is an ephemeral port, and `[::]` includes IPv4.
+    /// Opens a link at `address`. Port 0 is an ephemeral port, and `[::]` includes IPv4. On a kernel without IPv6,
+    /// `[::]` means all IPv4 addresses.
     ///
     /// # Errors
     /// [`LinkError::Io`] if the address is not local or the port is in use. The message includes a remedy.
     pub fn bind(address: SocketAddr, options: &Options) -> Result<Udp, LinkError> {
         let io = |what: String| move |error| LinkError::Io { what, error };
-        let socket = socket::bind(address).map_err(|error| bind_error(address, error))?;
+        let socket = socket::bind(address).or_else(|error| match ipv4_instead(address, &error) {
+            Some(v4) => socket::bind(v4),
+            None => Err(error),
+        });
+        let socket = socket.map_err(|error| bind_error(address, error))?;
         let local = socket.local_addr().map_err(io(format!(
             "cannot read the local address of UDP {address}"
         )))?;
@@ -374,6 +379,14 @@ fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
     // On a dual-stack socket, this applies to IPv4. It also sets the priority, which is set again below.
     let _ = socket::set(socket, libc::IPPROTO_IP, libc::IP_TOS, class);
     let _ = socket::set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY);
+}
+
+/// The address to bind instead of `address` after this error: if the kernel lacks IPv6, all addresses of the machine
+/// are IPv4 addresses. `None` for another address or error.
+fn ipv4_instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
+    let all = address.is_ipv6() && address.ip().is_unspecified();
+    let lacks_ipv6 = error.raw_os_error() == Some(libc::EAFNOSUPPORT);
+    (all && lacks_ipv6).then(|| (Ipv4Addr::UNSPECIFIED, address.port()).into())
 }
 
 fn bind_error(address: SocketAddr, error: io::Error) -> LinkError {

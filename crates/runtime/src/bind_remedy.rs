@@ -11,6 +11,9 @@ pub fn bind_remedy(error: &Error) -> &'static str {
             "; choose an address of this machine (`ip address` lists them)"
         }
         ErrorKind::PermissionDenied => "; choose a port above 1023",
+        _ if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
+            "; this kernel has no IPv6: choose an IPv4 address, such as 0.0.0.0 with the same port"
+        }
         _ => "",
     }
 }
@@ -26,6 +29,8 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let again = TcpListener::bind(taken.local_addr().unwrap()).unwrap_err();
         assert!(bind_remedy(&again).contains("choose another port"));
+        let no_ipv6 = Error::from_raw_os_error(libc::EAFNOSUPPORT);
+        assert!(bind_remedy(&no_ipv6).contains("choose an IPv4 address"));
         assert_eq!(bind_remedy(&ErrorKind::OutOfMemory.into()), "");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::ecn::Ecn;
 
-use super::{EMPTY, JOINED_SLOT, MAX_NO_GSO_PEERS, Options, Udp};
+use super::{EMPTY, JOINED_SLOT, MAX_NO_GSO_PEERS, Options, Udp, ipv4_instead};
 use crate::address::{address_of, path_of, segmented};
 use crate::sys::namespace::in_new_network;
 use crate::sys::socket;
@@ -51,6 +51,21 @@ fn collect(link: &dyn Link, count: usize) -> Vec<Vec<u8>> {
         all.extend(batch.iter().map(|(_, bytes)| bytes.to_vec()));
     }
     all
+}
+
+#[test]
+fn without_ipv6_all_addresses_are_ipv4_addresses() {
+    let lacks_ipv6 = std::io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
+    let in_use = std::io::Error::from_raw_os_error(libc::EADDRINUSE);
+    let instead = |address: &str, error: &std::io::Error| {
+        let v4 = ipv4_instead(address.parse().unwrap(), error);
+        v4.map(|v4| v4.to_string())
+    };
+    let expected = Some("0.0.0.0:4710".to_owned());
+    assert_eq!(instead("[::]:4710", &lacks_ipv6), expected);
+    assert_eq!(instead("[::]:4710", &in_use), None);
+    assert_eq!(instead("[::1]:4710", &lacks_ipv6), None);
+    assert_eq!(instead("0.0.0.0:4710", &lacks_ipv6), None);
 }
 
 fn check_batches(from: &TransportSelector, to: &TransportSelector) {
