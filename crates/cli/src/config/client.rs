@@ -593,13 +593,17 @@ impl ClientConfig {
             self.present == PresentKind::Headless,
         );
         let scripted = self.input == Some(InputKind::Script);
+        let pairs = self.pin.is_some() || self.pair_again;
         let words = match () {
             () if files && self.output.is_none() => MISSING_FOLDER,
             () if self.observe && (self.bitrate.is_some() || self.max_size.is_some()) => {
                 "--bitrate and --max-size are for the player: an observer sees the player's picture"
             }
-            () if self.portal.is_some() && (self.host.is_some() || self.pin.is_some()) => {
-                "a portal selects the host and needs no PIN: leave out HOST and --pin, or --portal"
+            () if self.portal.is_some() && (self.host.is_some() || pairs) => {
+                "a portal selects the host and needs no PIN: leave out HOST, --pin and --pair-again, or --portal"
+            }
+            () if pairs && self.host.as_ref().is_some_and(|host| host.word.is_some()) => {
+                "a portal's link needs no PIN: leave out --pin and --pair-again"
             }
             () if self.portal.is_some() && self.via_ap.is_some() => {
                 "a portal selects the host, so --via-ap has no effect: use either --via-ap or --portal"
@@ -618,6 +622,9 @@ impl ClientConfig {
             () if self.portal.is_none() && self.application.is_some() => {
                 "--application requires --portal URL"
             }
+            () if self.portal.is_none() && self.portal_fingerprint.is_some() => {
+                "--portal-fingerprint requires --portal URL"
+            }
             () if self.observe && self.take_over => {
                 "--observe and --take-over are mutually exclusive: use one of them"
             }
@@ -633,6 +640,9 @@ impl ClientConfig {
             }
             () if !window && self.head == HeadSpec(Some("mouse".to_owned())) => {
                 "--head-pose mouse requires a window: use --present x11, wayland or kms"
+            }
+            () if self.present == PresentKind::Xr && self.head != HeadSpec(None) => {
+                "--present xr sends the headset's own pose: leave out --head-pose"
             }
             () if self.observe && self.head != HeadSpec(None) => {
                 "--head-pose is for the player: an observer sees the player's view"

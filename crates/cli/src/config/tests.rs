@@ -871,6 +871,31 @@ fn contradictions_are_refused() {
 }
 
 #[test]
+fn options_of_a_client_that_would_have_no_effect_are_refused() {
+    let portal = "https://play.example.org";
+    let fingerprint = "00".repeat(32);
+    let cases: [(&[&str], &str); 4] = [
+        (&["--portal", portal, "--pair-again"], "--pair-again"),
+        (&["desk", "--portal-fingerprint", &fingerprint], "--portal "),
+        (
+            &["desk", "--present", "xr", "--head-pose", "iio"],
+            "leave out --head-pose",
+        ),
+        (
+            &["desk", "--present", "xr", "--head-pose", "script:walk.csv"],
+            "leave out --head-pose",
+        ),
+    ];
+    for (args, words) in cases {
+        let why = client(args).unwrap_err().to_string();
+        assert!(why.contains(words), "{args:?}: {why}");
+    }
+    let pinned = ["--portal", portal, "--portal-fingerprint", &fingerprint];
+    assert!(client(&pinned).is_ok());
+    assert!(client(&["desk", "--present", "xr"]).is_ok());
+}
+
+#[test]
 fn a_value_that_is_not_utf8_is_refused_by_name() {
     use std::ffi::{OsStr, OsString};
     use std::os::unix::ffi::OsStrExt as _;
