@@ -3,17 +3,17 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::ArgMatches;
 use openuvr_runtime::host::config::Config;
 use openuvr_runtime::launch;
 use openuvr_runtime::launch_protocol::LaunchSettings;
 
 use crate::config::xr::{INSTALL, UNINSTALL};
-use crate::config::{Settings as _, XrConfig};
+use crate::config::{HostConfig, Settings as _, XrConfig};
 use crate::gateways;
 use crate::run::{Launch, supervise};
-use openuvr_terminal::usage::UsageError;
+use openuvr_terminal::usage::{self, UsageError};
 
 /// The default frame rate if the player's display is unknown. Many headsets support this rate.
 const DEFAULT_FPS: f64 = 90.0;
@@ -82,12 +82,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    if gateways::are_configured(&config.config.host) {
-        return Err(anyhow!(
-            "`openuvr xr install` does not support --web, --rtsp, --record and --moonlight: start the application \
-             with `openuvr xr -- APP`"
-        ));
-    }
+    check_installable(&config.config.host)?;
     let mut settings = settings(&config.config);
     // Applications may start with other working directories, so the path must be absolute.
     let keys = settings.host.config_dir.as_deref().map(std::path::absolute);
@@ -102,10 +97,43 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Checks that a host without `openuvr xr` can have these settings.
+fn check_installable(host: &HostConfig) -> Result<(), UsageError> {
+    let writes = host.csv.is_some() || host.trace.is_some();
+    usage::check(!writes && !gateways::are_configured(host), || {
+        "`openuvr xr install` does not support --web, --rtsp, --record, --moonlight, --csv and --trace: start the \
+         application with `openuvr xr -- APP`"
+            .to_owned()
+    })
+}
+
 fn uninstall() -> Result<ExitCode> {
     match launch::uninstall()? {
         true => println!("OpenUVR is no longer the OpenXR runtime of this user"),
         false => println!("OpenUVR was not the OpenXR runtime of this user"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    fn host(options: &[&str]) -> HostConfig {
+        let usual = ["xr", "--config", "/dev/null", "--config-dir", "/tmp"];
+        let words = usual.iter().chain(options);
+        let command = <XrConfig as Settings>::command();
+        let matches = command.try_get_matches_from(words).unwrap();
+        XrConfig::from_matches(&matches).unwrap().config.host
+    }
+
+    #[test]
+    fn options_of_the_launcher_are_not_installed() {
+        assert!(check_installable(&host(&["--fps", "72"])).is_ok());
+        for option in ["--web", "--record=a.mp4", "--csv=a.csv", "--trace=a.json"] {
+            let why = check_installable(&host(&[option])).unwrap_err();
+            assert!(why.to_string().contains("--csv and --trace"), "{option}");
+        }
+    }
 }
