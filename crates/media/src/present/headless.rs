@@ -87,7 +87,11 @@ impl Headless {
         encoder.set_compression(png::Compression::Fast);
         encoder
             .write_header()
-            .and_then(|mut writer| writer.write_image_data(&rgb))
+            .and_then(|mut writer| {
+                writer.write_image_data(&rgb)?;
+                // Without this call, an error of the last write would be ignored.
+                writer.finish()
+            })
             .map_err(|cause| failed(&path, &cause))
     }
 }
@@ -217,6 +221,19 @@ mod tests {
         );
         let last = read(&directory.join("last.png"));
         assert_eq!(last[..12], [30, 20, 4, 255, 0, 0, 14, 9, 129, 30, 20, 4]);
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_even_for_a_small_picture() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let size = Size::new(4, 2);
+        let mut surface = Headless::new(folder.path(), Some(1)).expect("opens");
+        let file = folder.path().join("frame-000001.png");
+        std::os::unix::fs::symlink("/dev/full", file).expect("a link");
+        let bgrx = [10, 20, 30, 0].repeat(size.pixels());
+        let picture = Picture::bgrx(size, &bgrx, 16);
+        let error = surface.present(FrameId(1), &picture).expect_err("refused");
+        assert!(error.to_string().contains("No space left"), "{error}");
     }
 
     #[test]
