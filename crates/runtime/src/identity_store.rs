@@ -39,7 +39,12 @@ impl KeyOwner {
 /// not changed. Another [`StoreError`] if the file cannot be read or written.
 pub fn load_or_create(dir: &Path, role: KeyOwner) -> Result<Identity, StoreError> {
     let path = dir.join(role.file());
+    // Without the lock, because the folder may be read-only. Key files are replaced atomically.
+    if let Some(identity) = load(&path)? {
+        return Ok(identity);
+    }
     let lock = Lock::take(dir)?;
+    // Another process may have created the key in the meantime.
     if let Some(identity) = load(&path)? {
         return Ok(identity);
     }
@@ -94,6 +99,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::store::ensure_dir;
     use crate::store::tests::private_folder;
 
     #[test]
@@ -108,6 +114,20 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&dir.join("host.key")), 0o600);
         assert_eq!(mode(&dir), 0o700);
+    }
+
+    #[test]
+    fn a_stored_identity_is_loaded_without_writing() {
+        let temp = private_folder();
+        let stored = load_or_create(temp.path(), KeyOwner::Host).unwrap();
+        // As in a read-only folder, the lock cannot be opened for writing.
+        let lock = temp.path().join(".lock");
+        fs::remove_file(&lock).unwrap();
+        fs::create_dir(&lock).unwrap();
+        let loaded = load_or_create(temp.path(), KeyOwner::Host).unwrap();
+        assert_eq!(loaded.public(), stored.public());
+        ensure_dir(temp.path()).unwrap();
+        assert!(load_or_create(temp.path(), KeyOwner::Client).is_err());
     }
 
     #[test]

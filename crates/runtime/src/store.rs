@@ -133,7 +133,13 @@ pub enum StoreError {
 /// # Errors
 /// [`StoreError`] if the folder cannot be created, or if others may change it.
 pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
-    Lock::take(dir).map(drop)
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| failed("create folder", dir, e))?;
+    let meta = fs::metadata(dir).map_err(|e| failed("access", dir, e))?;
+    check_owner(dir, &meta)
 }
 
 /// Holds a folder's lock until it is dropped.
@@ -147,13 +153,7 @@ impl Lock {
     /// # Errors
     /// [`StoreError`] if the folder cannot be created or locked, or if others may change it.
     pub fn take(dir: &Path) -> Result<Lock, StoreError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(|e| failed("create folder", dir, e))?;
-        let meta = fs::metadata(dir).map_err(|e| failed("access", dir, e))?;
-        check_owner(dir, &meta)?;
+        ensure_dir(dir)?;
         let path = dir.join(".lock");
         let file = OpenOptions::new()
             .write(true)
