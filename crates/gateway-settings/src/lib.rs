@@ -5,9 +5,11 @@
 mod ice;
 mod proxy_network;
 mod public_address;
+mod rtsp_token;
 mod web_origin;
 
 pub use self::ice::{IceFileError, IceServer, InvalidIceServer};
 pub use self::proxy_network::{InvalidProxyNetwork, ProxyNetwork};
 pub use self::public_address::{InvalidPublicAddress, PublicAddress};
+pub use self::rtsp_token::is_rtsp_token;
 pub use self::web_origin::{InvalidWebOrigin, WebOrigin};

@@ -34,8 +34,8 @@ use tracing::Level;
 use super::kind::{
     LinkName, Realtime, Region, TableMode, WindowName, address, address_or, bitrate, choice, cores,
     count, encoder_options, encoders, flag, ice_servers, list, number, optional, path, pin,
-    public_addresses, region, seconds, size, sound, text, ticket_key, time, uuid, web_origins,
-    web_proxies, window,
+    public_addresses, region, rtsp_token, seconds, size, sound, text, ticket_key, time, uuid,
+    web_origins, web_proxies, window,
 };
 use super::{
     ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, NO_WAYLAND_DISPLAY,
@@ -381,7 +381,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
                 Default::Unset("disabled");
             /// Secret part of the URL: 8 to 64 letters, digits, - and _.
             /// It grants access to the stream.
-            rtsp_token: Option<String> = "rtsp-token", optional(text("TOKEN", 64)),
+            rtsp_token: Option<String> = "rtsp-token", optional(rtsp_token()),
                 Default::Unset("generated once by the host");
             /// Sound codec for video players.
             /// `opus`: the sound that clients receive. `aac`: AAC-LC, for players without Opus, encoded by libavcodec

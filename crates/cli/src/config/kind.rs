@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
+use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin, is_rtsp_token};
 use openuvr_media::encode::{self, EncoderOptions, automatic};
 use openuvr_net::address::parse_address;
 use openuvr_proto::control::pairing::Pin;
@@ -231,6 +231,18 @@ pub(super) fn web_proxies() -> Kind<Vec<ProxyNetwork>> {
         form: Form::Text,
         parse: Box::new(|text| text.split(',').map(|one| one.parse().ok()).collect()),
         absent: Some(Vec::new),
+    }
+}
+
+/// The secret part of the URL for video players.
+pub(super) fn rtsp_token() -> Kind<String> {
+    Kind {
+        placeholder: "TOKEN",
+        range: String::new(),
+        allowed: "8 to 64 letters, digits, - and _".to_owned(),
+        form: Form::Text,
+        parse: Box::new(|text| is_rtsp_token(text).then(|| text.to_owned())),
+        absent: None,
     }
 }
 

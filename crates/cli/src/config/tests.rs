@@ -465,6 +465,12 @@ fn a_bad_value_is_refused_with_name_and_allowed_range() {
             "65",
             "a whole number of clients from 0 to 64",
         ),
+        ("rtsp-token", "secret", "8 to 64 letters, digits, - and _"),
+        (
+            "rtsp-token",
+            "not/a/token",
+            "8 to 64 letters, digits, - and _",
+        ),
         (
             "window",
             "0xyz",

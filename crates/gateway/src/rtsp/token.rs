@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use aws_lc_rs::{constant_time, rand};
+use openuvr_gateway_settings::is_rtsp_token;
 use openuvr_runtime::store::{StoreError, read_text, write_whole};
 
 /// The file in the host's folder.
@@ -12,11 +13,6 @@ const FILE: &str = "rtsp-token";
 
 /// Length of a generated token: 120 bits.
 const GENERATED_LENGTH: usize = 24;
-
-/// Minimum length of a configured token (guess).
-const MIN_LENGTH: usize = 8;
-/// Maximum length of a configured token.
-const MAX_LENGTH: usize = 64;
 
 /// Alphabet of a generated token; 32 characters, so that each carries five bits.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -90,11 +86,9 @@ impl FromStr for Token {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Token, TokenError> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if (MIN_LENGTH..=MAX_LENGTH).contains(&text.len()) && text.chars().all(fits) {
-            Ok(Token(text.to_owned()))
-        } else {
-            Err(TokenError::Form)
+        match is_rtsp_token(text) {
+            true => Ok(Token(text.to_owned())),
+            false => Err(TokenError::Form),
         }
     }
 }
