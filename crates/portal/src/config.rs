@@ -10,7 +10,8 @@ use openuvr_terminal::shell;
 use serde::Deserialize;
 
 use crate::acme::AcmeSection;
-use crate::launch::kubernetes::{HostPorts, Network, SCRATCH, SHARED_MEMORY};
+use crate::launch::kubernetes::{self, HostPorts, Network, SCRATCH, SHARED_MEMORY};
+use crate::launch::{LAUNCHERS, local, slurm};
 use crate::oidc::OidcSection;
 use crate::turn::TurnSection;
 
@@ -227,7 +228,7 @@ impl Default for Config {
             behind_proxy: false,
             plain_http: false,
             applications: "applications.toml".into(),
-            launcher: crate::launch::local::NAME.to_owned(),
+            launcher: local::NAME.to_owned(),
             ice_file: None,
             metrics_token: None,
             limits: Limits::default(),
@@ -372,7 +373,7 @@ impl Config {
     /// The warning that browsers on other machines can reach the page, but no session; `None` if they can reach both.
     pub(crate) fn unreachable_sessions(&self) -> Option<String> {
         let sessions = self.local.listen;
-        let unreachable = self.launcher == crate::launch::local::NAME && sessions.is_loopback();
+        let unreachable = self.launcher == local::NAME && sessions.is_loopback();
         (unreachable && !self.listen.ip().is_loopback()).then(|| {
             format!(
                 "browsers on other machines get no picture: the page is at {}, but only this machine reaches sessions \
@@ -407,6 +408,16 @@ impl Config {
         if let Some(oidc) = &self.oidc {
             oidc.check().map_err(anyhow::Error::msg)?;
         }
+        match self.launcher.as_str() {
+            kubernetes::NAME if self.kubernetes.is_none() => bail!(
+                "launcher = \"kubernetes\" needs a table [kubernetes] with the sessions' image"
+            ),
+            local::NAME | kubernetes::NAME | slurm::NAME => {}
+            other => bail!(
+                "unknown launcher {other:?}: choose one of {}",
+                LAUNCHERS.join(", ")
+            ),
+        }
         if self.slurm.as_user && self.slurm.logs.is_some() {
             bail!(
                 "slurm.logs and slurm.as_user are mutually exclusive: the portal would run as root and follow symbolic \
@@ -426,10 +437,15 @@ impl Config {
                  ports directly; remove host_ports"
             );
         }
-        if self.local.program.is_empty() {
-            bail!(
-                "local.program is empty: set the session program, such as [\"openuvr\", \"session\"]"
-            );
+        for (name, program) in [
+            (local::NAME, &self.local.program),
+            (slurm::NAME, &self.slurm.program),
+        ] {
+            if program.is_empty() {
+                bail!(
+                    "{name}.program is empty: set the session program, such as [\"openuvr\", \"session\"]"
+                );
+            }
         }
         Ok(())
     }
@@ -492,6 +508,22 @@ mod tests {
         assert_eq!(warning(&reachable), None);
         // On a cluster, sessions listen on all addresses.
         assert_eq!(warning(&format!("{network}\nlauncher = 'slurm'")), None);
+    }
+
+    #[test]
+    fn a_launcher_is_known_and_has_its_settings() {
+        let check = |text: &str| toml::from_str::<Config>(text).unwrap().check();
+        check("launcher = 'slurm'").unwrap();
+        check("launcher = 'kubernetes'\nkubernetes.image = 'i'").unwrap();
+        for (text, words) in [
+            ("launcher = 'slrum'", "unknown launcher"),
+            ("launcher = 'kubernetes'", "a table [kubernetes]"),
+            ("local.program = []", "local.program is empty"),
+            ("slurm.program = []", "slurm.program is empty"),
+        ] {
+            let wrong = check(text).unwrap_err().to_string();
+            assert!(wrong.contains(words), "{text}: {wrong}");
+        }
     }
 
     #[test]

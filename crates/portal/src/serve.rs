@@ -21,7 +21,7 @@ use crate::http::{App, Server, router};
 use crate::launch::kubernetes::{Kubernetes, KubernetesConfig, SavesVolume};
 use crate::launch::local::{self, Local, LocalConfig};
 use crate::launch::slurm::{self, Slurm, SlurmConfig};
-use crate::launch::{LAUNCHERS, Launcher, kubernetes};
+use crate::launch::{Launcher, kubernetes};
 use crate::oidc::Provider;
 use crate::sessions::{self, Tickets};
 use crate::store::{DatabaseLocation, Store};
@@ -152,10 +152,10 @@ pub(crate) async fn store(config: &Config) -> Result<Store> {
     Ok(Store::open(place).await?)
 }
 
-/// Opens the configured launcher. Needs a tokio runtime.
+/// Opens the launcher of a configuration that [`Config::check`] has accepted. Needs a tokio runtime.
 fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
-    match config.launcher.as_str() {
-        local::NAME => {
+    match (config.launcher.as_str(), &config.kubernetes) {
+        (local::NAME, _) => {
             let section = &config.local;
             let mut program: Vec<OsString> = section.program.iter().map(Into::into).collect();
             program.push(format!("--listen={}", section.listen).into());
@@ -171,36 +171,29 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             Ok(Arc::new(local))
         }
         #[cfg(not(feature = "kubernetes"))]
-        kubernetes::NAME => bail!(
+        (kubernetes::NAME, _) => bail!(
             "launcher = \"kubernetes\": this portal was built without that launcher; build it with `--features kubernetes`"
         ),
         #[cfg(feature = "kubernetes")]
-        kubernetes::NAME => {
-            let Some(section) = &config.kubernetes else {
-                bail!(
-                    "launcher = \"kubernetes\" needs a table [kubernetes] with the sessions' image"
-                );
-            };
-            Ok(Arc::new(Kubernetes::new(KubernetesConfig {
-                kubeconfig: section.kubeconfig.clone(),
-                namespace: section.namespace.clone(),
-                program: section.program.clone(),
-                saves: section.saves.clone().map(|claim| SavesVolume {
-                    claim,
-                    root: config.data.join(SAVES),
-                    group: section.saves_group,
-                }),
-                network: section.network,
-                user: section.user,
-                pull_secrets: section.pull_secrets.clone(),
-                runtime_class: section.runtime_class.clone(),
-                shared_memory: section.shared_memory_mib.saturating_mul(1 << 20),
-                scratch: section.scratch_mib.saturating_mul(1 << 20),
-                host_ports: section.host_ports,
-                ..KubernetesConfig::new(section.image.clone())
-            })))
-        }
-        slurm::NAME => Ok(Arc::new(Slurm::new(SlurmConfig {
+        (kubernetes::NAME, Some(section)) => Ok(Arc::new(Kubernetes::new(KubernetesConfig {
+            kubeconfig: section.kubeconfig.clone(),
+            namespace: section.namespace.clone(),
+            program: section.program.clone(),
+            saves: section.saves.clone().map(|claim| SavesVolume {
+                claim,
+                root: config.data.join(SAVES),
+                group: section.saves_group,
+            }),
+            network: section.network,
+            user: section.user,
+            pull_secrets: section.pull_secrets.clone(),
+            runtime_class: section.runtime_class.clone(),
+            shared_memory: section.shared_memory_mib.saturating_mul(1 << 20),
+            scratch: section.scratch_mib.saturating_mul(1 << 20),
+            host_ports: section.host_ports,
+            ..KubernetesConfig::new(section.image.clone())
+        }))),
+        (slurm::NAME, _) => Ok(Arc::new(Slurm::new(SlurmConfig {
             program: config.slurm.program.clone(),
             options: config.slurm.options.clone(),
             partition: config.slurm.partition.clone(),
@@ -210,10 +203,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             logs: config.slurm.logs.clone(),
             environment: BTreeMap::new(),
         }))),
-        other => bail!(
-            "unknown launcher {other:?}: choose one of {}",
-            LAUNCHERS.join(", ")
-        ),
+        _ => unreachable!("Config::check refuses all other launchers"),
     }
 }
 
