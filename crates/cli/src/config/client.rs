@@ -1,7 +1,7 @@
 //! Settings of `openuvr client`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -523,9 +523,14 @@ impl ClientConfig {
     }
 
     fn check_requirements(&self) -> Result<(), ConfigError> {
+        let poses = self.head.0.as_deref();
+        let poses = poses.and_then(|spec| spec.strip_prefix("script:"));
         check_distinct(&[
             ("input-script", self.input_script.as_deref()),
+            ("head-pose", poses.map(Path::new)),
+            ("pad-db", self.pad_db.as_deref()),
             ("csv", self.csv.as_deref()),
+            ("sound", self.sound.strip_prefix("wav:").map(Path::new)),
         ])?;
         match (&self.portal, &self.application) {
             // The client only lists the portal's applications and sessions.

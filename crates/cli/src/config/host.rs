@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
@@ -744,11 +744,17 @@ impl HostConfig {
         Ok(())
     }
 
-    /// Checks that no output file equals another output file or the clip.
+    /// Checks that no output file equals another output file, the clip or the key of the page.
     pub(super) fn check_files(&self) -> Result<(), ConfigError> {
+        let microphone = match self.microphone.backend() {
+            Some(("wav", file)) => file.map(Path::new),
+            _ => None,
+        };
         check_distinct(&[
             ("clip", self.clip.as_deref()),
+            ("web-key", self.web_key.as_deref()),
             ("csv", self.csv.as_deref()),
+            ("microphone", microphone),
             ("record", self.record.as_deref()),
             ("trace", self.trace.as_deref()),
         ])

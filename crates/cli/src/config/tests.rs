@@ -594,8 +594,31 @@ fn two_records_are_never_one_file() {
     assert!(effective::<HostConfig>(&clip, &around).is_err());
     let run = ["--csv", &there, "--trace", &there];
     assert!(effective::<RunConfig>(&run, &around).is_err());
+    let wav = format!("wav:{there}");
+    let recorded = ["--record", &there, "--microphone", &wav];
+    assert!(effective::<HostConfig>(&recorded, &around).is_err());
     let script = ["desk", "--input-script", &there, "--csv", &there];
     assert!(effective::<ClientConfig>(&script, &around).is_err());
+    for input in [
+        format!("--head-pose=script:{there}"),
+        format!("--pad-db={there}"),
+    ] {
+        let poses = ["desk", &input, "--csv", &there];
+        assert!(
+            effective::<ClientConfig>(&poses, &around).is_err(),
+            "{input}"
+        );
+    }
+    let new = path("new.wav");
+    let wav = format!("wav:{new}");
+    let sound = ["desk", "--sound", &wav, "--csv", &new];
+    let error = effective::<ClientConfig>(&sound, &around).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("csv and sound are the same file, "),
+        "{error}"
+    );
 }
 
 #[test]
