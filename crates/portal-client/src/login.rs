@@ -89,6 +89,16 @@ impl LogIn {
         if let Some(stored) = &stored
             && let Some(login) = reuse(Http::new(portal, pinned)?, stored)?
         {
+            let fingerprint = pinned.as_ref().map(CertificateHash::to_string);
+            // A fingerprint on the command line replaces the stored one, as with a new log-in.
+            if account.fingerprint.is_some() && fingerprint != stored.fingerprint {
+                let stored = StoredLogIn {
+                    fingerprint,
+                    ..stored.clone()
+                };
+                all.insert(portal.to_string(), stored);
+                write(account.config_dir, &file, &all)?;
+            }
             return Ok(login);
         }
         let device = stored.as_ref().and_then(|stored| stored.device.clone());

@@ -353,6 +353,15 @@ fn a_portal_is_pinned_by_its_certificate() {
     assert!(status.success() && said.contains("  scene"), "{said}");
     let said = client(&place, &at, &[&other]).fails();
     assert!(said.contains("the fingerprint differs"), "{said}");
+    // As after a change of the certificate: the new fingerprint replaces the stored one.
+    let file = place.path("keys/portals.json");
+    let stored = fs::read_to_string(&file).unwrap();
+    assert!(stored.contains(&fingerprint), "{stored}");
+    fs::write(&file, stored.replace(&fingerprint, &"00".repeat(32))).unwrap();
+    for words in [&[&*pinned][..], &[]] {
+        let (status, said) = client(&place, &at, words).ended();
+        assert!(status.success() && said.contains("  scene"), "{said}");
+    }
     portal.kill().unwrap();
     portal.wait().unwrap();
 }
