@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,17 @@ const CONNECTIONS: usize = 64;
 /// Timeout of a connection with all its requests.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Opens the socket. Only its owner may connect.
+/// Opens the socket. Only its owner may connect. Replaces the socket of an earlier host.
 ///
 /// # Errors
-/// Returns the system's error, for example if the socket exists.
+/// Returns the system's error, for example if another file has this path, or another host listens at it.
 pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    let refused = |why: io::Error| why.kind() == io::ErrorKind::ConnectionRefused;
+    if std::fs::symlink_metadata(path).is_ok_and(|of| of.file_type().is_socket())
+        && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
+    {
+        std::fs::remove_file(path)?;
+    }
     let listener = std::os::unix::net::UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
@@ -75,5 +81,26 @@ async fn serve(shared: Arc<Shared>, stream: UnixStream) {
         .with_upgrades();
     if let Ok(Err(e)) = timeout(SERVED_TIMEOUT, served).await {
         tracing::debug!("connection of the portal failed: {e}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_socket_of_an_ended_host_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("portal");
+        let first = bind(&path).unwrap();
+        let taken = bind(&path).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        // The file stays after the end of the host.
+        drop(first);
+        assert!(path.exists());
+        bind(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "of another program").unwrap();
+        assert!(bind(&path).is_err() && path.is_file());
     }
 }
