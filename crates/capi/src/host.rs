@@ -11,6 +11,7 @@ use std::time::Duration;
 use openuvr_media::audio::application::AppSpeaker;
 use openuvr_media::capture::pool::Pool;
 use openuvr_media::input_sink::device::Descriptor;
+use openuvr_net::address::parse_address;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::id::DeviceId;
@@ -184,7 +185,7 @@ impl Kind for Host {
             config_dir: dir.map(PathBuf::from),
             pin,
             pair: config.pair != 0,
-            pairing_timeout: pair_seconds(config.pair_seconds)?,
+            pairing_timeout: at_least_one("pair_seconds", config.pair_seconds)?,
             second_player: second_player(config.second_player)?,
             max_observers: narrow("max_observers", config.max_observers)?,
             encoders: vec![EncoderName(word.encoder)],
@@ -306,16 +307,13 @@ impl Kind for Host {
 
 /// Parses the listening address.
 fn address(bind: &str) -> Outcome<SocketAddr> {
-    bind.parse().map_err(|_| {
-        let why = format!("bind: {bind:?} is not an ADDRESS:PORT, such as [::]:4710");
-        Failure::argument(why)
-    })
+    parse_address(bind).map_err(|why| Failure::argument(format!("bind: {why}")))
 }
 
 /// How long pairing stays open. Pairing for no time would be reported as open, but refuse every device.
-fn pair_seconds(seconds: u32) -> Outcome<u32> {
+fn at_least_one(what: &str, seconds: u32) -> Outcome<u32> {
     match seconds {
-        0 => Err(Failure::argument("pair_seconds must be at least 1")),
+        0 => Err(Failure::argument(format!("{what} must be at least 1"))),
         seconds => Ok(seconds),
     }
 }
@@ -630,7 +628,7 @@ pub unsafe extern "C" fn openuvr_open_pairing(
         call(context.cast::<Handle<Host>>(), |handle| {
             let pin = text(pin, "pin")?.ok_or_else(|| Failure::null("the PIN"))?;
             let pin = enums::pin(&pin)?;
-            let span = Duration::from_secs(seconds.into());
+            let span = Duration::from_secs(at_least_one("seconds", seconds)?.into());
             handle.started()?.guest.open_pairing(pin, span);
             Ok(DONE)
         })

@@ -91,6 +91,10 @@ static void configurations(void)
     EXPECT(refused(&config, "slices"), OPENUVR_ERROR_ARGUMENT);
     config = valid_config(), config.bind = "everywhere";
     EXPECT(refused(&config, "everywhere"), OPENUVR_ERROR_ARGUMENT);
+    /* An interface may have a name, as on the command line. */
+    config = valid_config(), config.bind = "[fe80::1%lo]:4710";
+    EXPECT(openuvr_open(&config, &context, NULL, 0), OPENUVR_OK);
+    openuvr_close(&context);
     config = valid_config(), config.pin = "12";
     EXPECT(refused(&config, "pin"), OPENUVR_ERROR_ARGUMENT);
     config = valid_config(), config.pair_seconds = 0;
@@ -259,6 +263,8 @@ static void failed_starts(void)
     EXPECT(openuvr_unmap_input_device(host, 255), OPENUVR_OK);
     EXPECT(openuvr_unmap_input_device(host, 256), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_init_thread(host), OPENUVR_OK);
+    EXPECT(openuvr_open_pairing(host, "1234", 0), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_open_pairing(host, "1234", 1), OPENUVR_OK);
     EXPECT(openuvr_unmap_input_device(host, 1), OPENUVR_OK);
     EXPECT(openuvr_unmap_input_device(host, 1), OPENUVR_OK);
     openuvr_close(&host);
