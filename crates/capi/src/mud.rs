@@ -157,6 +157,10 @@ impl Kind for Mud {
         if let Some(pin) = &pin {
             enums::pin(pin)?;
         }
+        if config.observe != 0 && config.take_over != 0 {
+            let why = "observe and take_over are mutually exclusive: set one of them";
+            return Err(Failure::argument(why));
+        }
         let surface = enums::surface(config.surface)?;
         let nowhere = Target {
             host: String::new(),

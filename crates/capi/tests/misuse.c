@@ -240,6 +240,10 @@ static void failed_starts(void)
     EXPECT(openuvr_open_mud(&config, &mud, text, sizeof text), OPENUVR_ERROR_ARGUMENT);
     EXPECT(strstr(text, "max_bitrate") != NULL, 1);
     config.max_bitrate = 0;
+    config.observe = config.take_over = 1;
+    EXPECT(openuvr_open_mud(&config, &mud, text, sizeof text), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(strstr(text, "take_over") != NULL, 1);
+    config.observe = config.take_over = 0;
     EXPECT(openuvr_open_mud(&config, &mud, NULL, 0), OPENUVR_OK);
     EXPECT(openuvr_register_input_device(mud, 1, ends[1]), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_register_input_device(mud, 1, ends[0]), OPENUVR_OK);
