@@ -1,5 +1,6 @@
 //! Enumerated settings of a client's devices: picture output, decoder, input source and head-pose source.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use openuvr_media::codec::Codec;
@@ -107,6 +108,11 @@ pub(super) fn head() -> Kind<HeadSpec> {
             (_, Ok((backend, argument))) => match (backend.name, argument) {
                 ("script", "") => None,
                 ("mouse", argument) if !argument.is_empty() => None,
+                ("opentrack", address)
+                    if !address.is_empty() && address.parse::<SocketAddr>().is_err() =>
+                {
+                    None
+                }
                 _ => Some(HeadSpec(Some(text.to_owned()))),
             },
             (_, Err(_)) => None,

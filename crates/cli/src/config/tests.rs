@@ -321,7 +321,14 @@ fn a_head_is_one_of_the_table_or_nobodys() {
     ] {
         assert_eq!(head(good).unwrap().as_deref(), Some(good));
     }
-    for bad in ["script", "script:", "mouse:fast", "freetrack"] {
+    for bad in [
+        "script",
+        "script:",
+        "mouse:fast",
+        "freetrack",
+        "opentrack:4242",
+        "opentrack:desk:4242",
+    ] {
         assert!(head(bad).is_err(), "{bad}");
     }
     let words = [
