@@ -17,7 +17,7 @@ use openuvr_proto::display;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::FieldOfView;
-use openuvr_runtime::client::config::Config;
+use openuvr_runtime::client::config::{Config, microphone_choice, playback_choice};
 use openuvr_runtime::client::{DrawBackend, EyeView, Reproject, StereoSettings};
 use openuvr_runtime::host::config::BITRATES;
 use openuvr_wayland::clipboard::WaylandClipboard;
@@ -592,6 +592,12 @@ impl ClientConfig {
         }
     }
 
+    /// Checks the names of the backends, but not whether they work on this machine.
+    fn check_sound(&self) -> Result<(), ConfigError> {
+        let sound = playback_choice(&self.sound).and(microphone_choice(&self.microphone));
+        sound.map(drop).map_err(ConfigError)
+    }
+
     fn find_contradiction(&self) -> Result<(), ConfigError> {
         let (window, files) = (
             self.present.is_window(),
@@ -673,7 +679,7 @@ impl ClientConfig {
                 let motion = self.motion_options().contradiction(&self.head);
                 match motion.or_else(|| self.slices_contradiction()) {
                     Some(words) => words,
-                    None => return Ok(()),
+                    None => return self.check_sound(),
                 }
             }
         };

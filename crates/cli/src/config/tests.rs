@@ -907,6 +907,22 @@ fn contradictions_are_refused() {
 }
 
 #[test]
+fn an_unknown_sound_backend_is_not_saved() {
+    for (option, known) in [
+        ("--sound=kazoo:a", "auto, off, pulse, wav, null"),
+        ("--microphone=kazoo", "off, on, pulse, alsa, tone"),
+        ("--microphone=auto", "choose off, on, or a device"),
+    ] {
+        let why = client(&["desk", option, "--print-config"]).unwrap_err();
+        assert!(why.to_string().contains(known), "{option}: {why}");
+        assert_eq!(crate::exit_code(&why), 2, "{option}");
+    }
+    for option in ["--sound=wav:a.wav", "--sound=off", "--microphone=on"] {
+        assert!(client(&["desk", option]).is_ok(), "{option}");
+    }
+}
+
+#[test]
 fn options_of_a_client_that_would_have_no_effect_are_refused() {
     let portal = "https://play.example.org";
     let fingerprint = "00".repeat(32);

@@ -301,9 +301,7 @@ impl Config {
             let open = Box::new(move || Ok(Box::new(taken.playback()) as Box<dyn AudioPlayback>));
             return Ok((Some(AudioSink { open, volume }), None));
         }
-        let choice = SoundChoice::parse(&self.sound);
-        let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
-        choice.check(&["auto", "off"], names)?;
+        let choice = playback_choice(&self.sound)?;
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
@@ -340,15 +338,7 @@ impl Config {
 
     /// The microphone, if it is shared with the host. It is opened once as a check, without using its samples.
     fn microphone(&self) -> Result<Option<MicrophoneSource>, String> {
-        let words = match self.microphone.as_str() {
-            // The sound server's name for the default source. The default source is not the monitor of a sink.
-            "on" => "pulse:@DEFAULT_SOURCE@",
-            "auto" => return Err("microphone: choose off, on, or a device".to_owned()),
-            words => words,
-        };
-        let choice = SoundChoice::parse(words);
-        let names = audio::CAPTURES.iter().map(|backend| backend.name);
-        (choice.check(&["off", "on"], names)).map_err(|why| format!("microphone: {why}"))?;
+        let choice = microphone_choice(&self.microphone)?;
         let Some((name, device)) = choice.backend() else {
             return Ok(None);
         };
@@ -374,6 +364,34 @@ impl Config {
         };
         scheduler.pinned_to(self.pin_cores.clone())
     }
+}
+
+/// Parses [`Config::sound`] without opening a device.
+///
+/// # Errors
+/// Returns one line if the backend is unknown.
+pub fn playback_choice(words: &str) -> Result<SoundChoice, String> {
+    let choice = SoundChoice::parse(words);
+    let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
+    choice.check(&["auto", "off"], names)?;
+    Ok(choice)
+}
+
+/// Parses [`Config::microphone`] without opening a device.
+///
+/// # Errors
+/// Returns one line if the backend is unknown.
+pub fn microphone_choice(words: &str) -> Result<SoundChoice, String> {
+    let words = match words {
+        // The sound server's name for the default source. The default source is not the monitor of a sink.
+        "on" => "pulse:@DEFAULT_SOURCE@",
+        "auto" => return Err("microphone: choose off, on, or a device".to_owned()),
+        words => words,
+    };
+    let choice = SoundChoice::parse(words);
+    let names = audio::CAPTURES.iter().map(|backend| backend.name);
+    (choice.check(&["off", "on"], names)).map_err(|why| format!("microphone: {why}"))?;
+    Ok(choice)
 }
 
 /// The codecs that can be decoded on this machine, one bit each, and the H.264 decoders that do not work, each with the
