@@ -35,10 +35,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use openuvr_clock as clock;
 use openuvr_media::barcode::{self, Stamp};
 use openuvr_proto::units::Size;
+use openuvr_terminal::usage;
 
 use camera::Camera;
 use clicks::Clicks;
@@ -110,16 +111,12 @@ pub struct Args {
 
 /// Runs until the window is closed, a signal arrives, or all frames are drawn.
 pub fn run(args: &Args) -> Result<()> {
-    ensure!(
-        (0.1..=1000.0).contains(&args.fps),
-        "--fps {} is out of range: choose 0.1 to 1000",
-        args.fps
-    );
-    ensure!(
-        (0.0..=100.0).contains(&args.speed),
-        "--speed {} is out of range: choose 0 to 100",
-        args.speed
-    );
+    usage::check((0.1..=1000.0).contains(&args.fps), || {
+        format!("--fps must be 0.1 to 1000, not {}", args.fps)
+    })?;
+    usage::check((0.0..=100.0).contains(&args.speed), || {
+        format!("--speed must be 0 to 100, not {}", args.speed)
+    })?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     // This comes before the first picture, because games look for pads only once.
     args.pad_times

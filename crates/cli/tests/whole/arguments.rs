@@ -69,6 +69,14 @@ const CASES: &[(&[&str], &[&str])] = &[
         ],
         &["fe80::1%nosuch"],
     ),
+    (
+        &["scene", "--fps", "0"],
+        &["--fps must be 0.1 to 1000, not 0"],
+    ),
+    (
+        &["scene", "--speed", "NaN"],
+        &["--speed must be 0 to 100, not NaN"],
+    ),
     // Numbers out of range. Some are negative. For a repeated option, the last value counts.
     (
         &["host", "--fps", "-5"],
