@@ -70,6 +70,9 @@ pub(crate) struct Limits {
     pub(crate) grace: u64,
 }
 
+/// Maximum of the timeouts in [`Limits`]: 30 days. Far larger values would overflow a clock.
+const MAX_LIMIT: u64 = 30 * 86_400;
+
 /// Sessions on this machine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -408,6 +411,16 @@ impl Config {
         if let Some(oidc) = &self.oidc {
             oidc.check().map_err(anyhow::Error::msg)?;
         }
+        let limits = &self.limits;
+        for (name, seconds, least) in [
+            ("start", limits.start, 1),
+            ("queue", limits.queue, 0),
+            ("grace", limits.grace, 0),
+        ] {
+            if !(least..=MAX_LIMIT).contains(&seconds) {
+                bail!("limits.{name} must be {least} to {MAX_LIMIT} seconds, not {seconds}");
+            }
+        }
         match self.launcher.as_str() {
             kubernetes::NAME if self.kubernetes.is_none() => bail!(
                 "launcher = \"kubernetes\" needs a table [kubernetes] with the sessions' image"
@@ -523,6 +536,20 @@ mod tests {
         ] {
             let wrong = check(text).unwrap_err().to_string();
             assert!(wrong.contains(words), "{text}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_are_within_their_range() {
+        let check = |text: &str| toml::from_str::<Config>(text).unwrap().check();
+        check("limits = { start = 3600, queue = 0, grace = 0 }").unwrap();
+        for limit in [
+            "start = 0",
+            "queue = 2592001",
+            "grace = 9223372036854775807",
+        ] {
+            let wrong = check(&format!("limits.{limit}")).unwrap_err().to_string();
+            assert!(wrong.contains(" to 2592000 seconds, not "), "{wrong}");
         }
     }
 
