@@ -1,7 +1,7 @@
 //! `openuvr applications`.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -85,8 +85,18 @@ fn write(path: &Path, text: &str) -> Result<()> {
         bail!("{} exists: choose another file", path.display());
     }
     let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = file.and_then(|mut file| fill(&mut file, path, text));
     written.with_context(|| format!("can't write {}", path.display()))
+}
+
+/// Writes the text into the new file. If that fails, as on a full disk, removes the file, so that the command can be
+/// repeated.
+fn fill(file: &mut dyn Write, path: &Path, text: &str) -> io::Result<()> {
+    let written = file.write_all(text.as_bytes());
+    if written.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    written
 }
 
 #[cfg(test)]
@@ -116,5 +126,16 @@ mod tests {
         let why = write(&path, "second").unwrap_err().to_string();
         assert!(why.contains("exists: choose another file"), "{why}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");
+    }
+
+    #[test]
+    fn an_incomplete_file_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("applications.toml");
+        fs::write(&path, "").unwrap();
+        // This file has space for three bytes.
+        let mut space = [0_u8; 3];
+        assert!(fill(&mut &mut space[..], &path, "[[applications]]").is_err());
+        assert!(!path.exists());
     }
 }
