@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Command};
 use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
 use openuvr_media::audio::opus;
+use openuvr_media::codec::Codec;
 use openuvr_media::encode::{self, Chroma, EncoderOptions, automatic};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::control::clipboard::ClipboardDirections;
@@ -776,6 +777,11 @@ impl HostConfig {
             }
             () if above(min) || above(start) => {
                 "--min-bitrate and --start-bitrate must not be above --bitrate"
+            }
+            () if (self.rtsp.is_some() || self.moonlight.is_some())
+                && !backends.iter().any(|backend| backend.codec == Codec::H264) =>
+            {
+                "--rtsp and --moonlight require H.264: add x264 to --encoder"
             }
             () if refresh && !backends.iter().all(|backend| backend.refreshes) => {
                 "the encoder does not support intra refresh: choose --encoder x264, or another --recovery"

@@ -104,3 +104,17 @@ fn a_wrong_encoder_option_is_an_error_that_names_it() {
     let words = ["--encoder-option", "prest=faster", "--save"];
     assert!(effective::<HostConfig>(&words, &around).is_ok());
 }
+
+#[test]
+fn video_players_need_an_encoder_of_h264() {
+    for server in ["--rtsp", "--moonlight"] {
+        for encoder in ["jpeg", "raw"] {
+            let why = host(&["--encoder", encoder, server]).unwrap_err();
+            assert!(why.to_string().contains("add x264"), "{why}");
+        }
+        assert!(host(&["--encoder", "jpeg,x264", server]).is_ok());
+        assert!(host(&[server]).is_ok());
+    }
+    // Native clients can play a portal's session, which always has the option --web.
+    assert!(host(&["--encoder", "jpeg", "--web"]).is_ok());
+}
