@@ -126,10 +126,12 @@ def read_file(path):
 def read(places, may_be_empty=False):
     """Reads result files. Each place is a file or a folder. The direct subfolders of a folder are read, too.
 
+    A file that several places contain is read once, because each file counts as an independent run.
+
     Raises UnreadableError if a place does not exist; if a file cannot be read, is not JSON or has another version; or,
     unless `may_be_empty` is true, if no place contains a result file.
     """
-    results = Results()
+    results, known = Results(), set()
     for place in map(pathlib.Path, places):
         if not place.exists():
             raise UnreadableError(
@@ -138,6 +140,9 @@ def read(places, may_be_empty=False):
             )
         files = [place] if place.is_file() else sorted([*place.glob("*.json"), *place.glob("*/*.json")])
         for path in files:
+            if path.resolve() in known:
+                continue
+            known.add(path.resolve())
             result = read_file(path)
             if result is None:
                 results.ignored.append(f"{path.name} is not a result of a bench or study")

@@ -453,6 +453,12 @@ class FilesTest(unittest.TestCase):
             self.put(f"jitter-{number}/jitter.json", header("lab.jitter") | examples.jitter())
         self.assertEqual(len(results.read([self.folder]).of("lab jitter")), 3)
 
+    def test_a_file_in_two_places_is_one_run(self):
+        (self.folder / "jitter-1").mkdir()
+        self.put("jitter-1/jitter.json", header("lab.jitter") | examples.jitter())
+        places = [self.folder, self.folder / "jitter-1", self.folder / "jitter-1" / "jitter.json"]
+        self.assertEqual(len(results.read(places).all), 1)
+
 
 if __name__ == "__main__":
     unittest.main()
