@@ -255,6 +255,16 @@ class ClaimsTest(unittest.TestCase):
         self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
         self.assertIn("of STUN down, STUN up", verdict.why)
 
+    def test_streams_of_one_kind_are_no_repetitions(self):
+        def repeat(data):
+            for one in data["captures"]:
+                one["streams"] = one["streams"] * 3
+
+        claim = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 7, table 3"]
+        verdict = claim.verdict(changed(examples.captures(runs=1), repeat))
+        self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
+        self.assertIn("there are only 1", verdict.why)
+
     def test_captures_of_other_frame_rates_are_no_repetitions(self):
         """Figure 18 has the same value at 30 and at 90 frames/s."""
         claim = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 18"]
