@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(!stop.load(Ordering::Relaxed), "interrupted");
     }
     if let Some(path) = &args.json {
-        write(path, &reports)?;
+        write(path, &reports, &failed)?;
     }
     let failed = failed.join(", ");
     ensure!(failed.is_empty(), "failed cases: {failed}");
@@ -174,13 +174,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Writes the result file. Next to it, writes a file that lists the frames seen.
-fn write(path: &Path, reports: &[Report]) -> Result<()> {
+fn write(path: &Path, reports: &[Report], failed: &[String]) -> Result<()> {
     let csv = path.with_extension("csv");
     let name = csv
         .file_name()
         .context("the path of --json has no file name")?;
     let file = ResultFile {
         samples_csv: name.to_string_lossy().into_owned(),
+        incomplete: failed,
         cases: reports.iter().map(JudgedReport::of).collect(),
     };
     result_file::write(path, "bench.latency", &file)?;
@@ -224,6 +225,8 @@ const SAMPLE_HEADS: [&str; 7] = [
 struct ResultFile<'a> {
     /// Name of the file that lists the frames seen.
     samples_csv: String,
+    /// Names of the cases that failed. Their figures are missing.
+    incomplete: &'a [String],
     cases: Vec<JudgedReport<'a>>,
 }
 

@@ -234,8 +234,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
     let head = Heading::new(&args.options, turns, streams.map(|run| &run.stream));
+    let failed = rows.iter().filter(|row| row.failed.is_some());
     let found = Output {
         verdicts: windows::verdicts(&rows, head.withheld()),
+        incomplete: failed.map(|row| row.name).collect(),
         report: Report { head, ways: rows },
         own_reaction_ms: own_ms,
     };
@@ -243,9 +245,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(folder) = &args.out {
         write_json(folder, "peers", &found)?;
     }
-    let failed = found.report.ways.iter().filter(|row| row.failed.is_some());
-    let failed: Vec<&str> = failed.map(|row| row.name).collect();
-    ensure!(failed.is_empty(), "these failed: {}", failed.join(", "));
+    let failed = found.incomplete.join(", ");
+    ensure!(failed.is_empty(), "these failed: {failed}");
     Ok(())
 }
 
@@ -256,6 +257,8 @@ struct Output {
     report: Report<Row>,
     /// Time from each key press to its effect on the scene's own display, in ms.
     own_reaction_ms: Vec<f64>,
+    /// Names of the programs whose measurement failed. Runs before the failure count.
+    incomplete: Vec<&'static str>,
     verdicts: Vec<Verdict>,
 }
 

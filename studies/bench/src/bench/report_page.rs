@@ -278,9 +278,10 @@ impl Measurement {
         let command = file.get("command").and_then(Value::as_str);
         let quick = self.quick.filter(|words| !words.is_empty());
         let is_short = |command: &str| quick.is_some_and(|words| command.contains(words));
-        // `lab jitter` lists the cells that are missing.
+        // The parts that are missing, such as the failed cases of `bench latency`.
         let missing = file.get("incomplete").and_then(Value::as_array);
-        let is_complete = missing.is_none_or(Vec::is_empty);
+        // `bench web` without its programs measures nothing, and states the reason.
+        let is_complete = missing.is_none_or(Vec::is_empty) && file.get("skipped").is_none();
         command.is_some_and(|command| !is_short(command)) && is_complete && !has_quick(&file)
     }
 
@@ -434,6 +435,10 @@ mod tests {
         assert!(!is_full("traffic.json", generated));
         let marked = json!({"command": "openuvr bench encoder x264", "quick": true});
         assert!(!is_full("encoder.json", marked));
+        let failed = json!({"command": command, "cases": cases(false), "incomplete": ["1080p"]});
+        assert!(!is_full("latency.json", failed));
+        let skipped = json!({"command": "openuvr bench web", "skipped": "install chromium"});
+        assert!(!is_full("web.json", skipped));
         assert!(!of("ablation.json").has_full_run(folder.path()), "absent");
         let jitter = |missing: &[&str]| {
             let command = "openuvr lab jitter --out f/jitter-2 --continue";

@@ -52,6 +52,8 @@ pub(super) struct File<'a> {
     quick: bool,
     /// Number of cores that other processes used during a measurement: the maximum over all points.
     other_cores: f64,
+    /// The points without a measurement.
+    incomplete: Vec<String>,
     figures: Vec<Figure>,
 }
 
@@ -257,6 +259,9 @@ impl Table {
             other_cores: (self.all.iter())
                 .map(|one| one.point.other_cores)
                 .fold(0.0, f64::max),
+            incomplete: (self.missing.iter())
+                .map(|(content, condition)| format!("{content} {condition}"))
+                .collect(),
             figures: self.figures(varied),
         }
     }

@@ -83,6 +83,19 @@ fn table() -> Table {
 }
 
 #[test]
+fn the_result_file_names_the_missing_points() {
+    let mut table = table();
+    assert!(table.file(&[Vary::Loss], false).incomplete.is_empty());
+    let lossy = Condition {
+        loss_percent: 10,
+        ..Condition::default()
+    };
+    table.miss("scene".into(), lossy, &anyhow::anyhow!("no picture"));
+    let file = table.file(&[Vary::Loss], false);
+    assert_eq!(file.incomplete, ["scene 10 % loss"]);
+}
+
+#[test]
 fn points_are_on_their_lines() {
     let figures = table().figures(&[Vary::Delay, Vary::Loss, Vary::Bandwidth]);
     let lines = |title: &str| -> Vec<(String, Vec<(f64, f64)>)> {
