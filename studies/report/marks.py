@@ -91,6 +91,8 @@ class Claim:
             return doubted(found, "a quick run decides nothing")
         if any(is_short(result) for result in used):
             return doubted(found, "a run shorter than the bench's default duration decides nothing")
+        if any(result.get("incomplete") for result in used):
+            return doubted(found, "a part of the measurement failed")
         if self.is_timed and any(result.other_cores > QUIET_CORES for result in used):
             return doubted(found, "the machine was busy with other processes")
         return found

@@ -62,15 +62,19 @@ def provenance(results):
         )
     section = blocks.Section("Result files")
     section.table(["result", "file", "machine", "commit", "date", "command"], rows)
+    for result in results.all:
+        for missing in result.get("incomplete", []):
+            section.text(f"Missing in the result of {result.name}: {missing}.")
     for words in results.ignored:
         section.text(f"Ignored: {words}.")
     return section
 
 
 def notices(results):
-    """Warnings about results of a busy machine and of quick runs."""
+    """Warnings about results of a busy machine, of quick runs, and of runs of which a part failed."""
     loud = sorted({result.name for result in results.all if result.other_cores > QUIET_CORES})
     quick = sorted({result.name for result in results.all if result.is_quick})
+    incomplete = sorted({result.name for result in results.all if result.get("incomplete")})
     if loud:
         yield (
             f"Busy machine: other processes used more than {QUIET_CORES} cores during {', '.join(loud)}. These times "
@@ -78,6 +82,8 @@ def notices(results):
         )
     if quick:
         yield f"Quick runs: {', '.join(quick)}. They show that the benches work, and decide nothing."
+    if incomplete:
+        yield f"Incomplete: {', '.join(incomplete)}. The section \"Result files\" lists the missing parts."
 
 
 def build(results):

@@ -138,8 +138,6 @@ def section(results):
         "Comparison with the slides, under SCHED_OTHER",
     )
     for result in found:
-        for problem in result.get("incomplete", []):
-            made.text(problem)
         made.table(HEADS, (_row(cell) for cell in result.get("cells", [])), "All cells")
         _tails(made, result)
         _outliers(made, result)

@@ -386,6 +386,11 @@ class PageTest(unittest.TestCase):
         self.assertEqual(len(notices), 2)
         self.assertTrue(all("bench sync" in notice for notice in notices))
 
+    def test_the_missing_parts_of_a_result_are_named(self):
+        partial = examples.bench("latency", examples.latency() | {"incomplete": ["1080p"]})
+        self.assertIn("bench latency", "".join(page.notices(partial)))
+        self.assertIn("Missing in the result of bench latency: 1080p.", page.provenance(partial).parts)
+
 
 class FilesTest(unittest.TestCase):
     def setUp(self):
