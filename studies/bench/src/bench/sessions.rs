@@ -7,7 +7,7 @@
 //! could use these cores.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -28,6 +28,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::heading::write_json;
+use super::rig::pass;
 use crate::durations;
 use crate::machine::{Load, Machine, QUIET, memory_mib};
 
@@ -156,12 +157,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     head(&report);
     let mut all = Vec::new();
-    while all.len() < most && !stop.load(Ordering::Relaxed) {
+    while all.len() < most {
         let folder = dir.path().join(all.len().to_string());
         all.push(Session::start(args, &application, &folder)?);
-        let Some(step) = measure(&mut all, seconds, &stop)? else {
-            break;
-        };
+        let step = measure(&mut all, seconds, &stop)?;
         line(&step);
         let enough = step.least_fps() >= args.enough;
         report.carried = if enough { all.len() } else { report.carried };
@@ -309,18 +308,16 @@ fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<Str
     .to_string())
 }
 
-/// Measures all sessions together. Returns `None` if the user interrupts the bench.
-fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Option<Step>> {
-    clock::sleep_until(clock::now() + WARM_UP);
+/// Measures all sessions together.
+///
+/// # Errors
+/// Returns an error if a session or a client has ended early, or if the user interrupts the bench.
+fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Step> {
+    let mut check = || all.iter_mut().try_for_each(Session::check);
+    pass(clock::now() + WARM_UP, stop, &mut check)?;
     let (before, from) = (Load::now(), clock::now());
     let until = from + Duration::from_secs_f64(seconds);
-    while clock::now() < until {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        all.iter_mut().try_for_each(Session::check)?;
-        clock::sleep_until((clock::now() + Duration::from_millis(100)).min(until));
-    }
+    pass(until, stop, &mut check)?;
     let used = Load::now().since(&before);
     let memory: Vec<f64> = (all.iter().filter_map(|one| memory_mib(one.host.id()))).collect();
     clock::sleep_until(clock::now() + WRITTEN);
@@ -329,14 +326,14 @@ fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Optio
         let of_each = all.iter().map(|one| used.of_family(id(one)));
         Range::of(&of_each.collect::<Vec<_>>())
     };
-    Ok(Some(Step {
+    Ok(Step {
         sessions: all.len(),
         played: played.collect::<Result<_>>()?,
         cores: cores(|one| one.host.id()),
         client_cores: cores(|one| one.client.id()),
         memory_mib: Range::of(&memory),
         other_cores: used.other_cores,
-    }))
+    })
 }
 
 fn head(report: &Report) {
@@ -399,5 +396,16 @@ fn verdict(report: &Report) {
     println!("\n{carried} {sessions} reached the required frame rate");
     if report.quick {
         println!("(a quick run: one short measurement)");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_measurement_is_no_result() {
+        let error = measure(&mut [], 1.0, &AtomicBool::new(true)).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted");
     }
 }
