@@ -196,12 +196,13 @@ def sessions(results):
     rows = []
     for step in found.get("steps", []):
         slowest = min((played["complete_fps"] for played in step["played"]), default=0.0)
-        late = max((value(played, "latency_ms/p99", 0.0) for played in step["played"]), default=0.0)
+        # A session without a complete frame has no latency, so the worst is unknown.
+        late = [value(played, "latency_ms/p99") for played in step["played"]]
         rows.append(
             [
                 step["sessions"],
                 f"{slowest:.1f}",
-                f"{late:.1f}",
+                ABSENT if not late or None in late else f"{max(late):.1f}",
                 cell(step, "cores"),
                 cell(step, "client_cores"),
                 cell(step, "memory_mib", 0),

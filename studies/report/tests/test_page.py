@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 from report import blocks, command, document, page, papers, plots, results, sections
-from report.sections import latency
+from report.sections import latency, smaller
 
 from . import examples
 
@@ -372,6 +372,13 @@ class PageTest(unittest.TestCase):
             one = {"primitive": "eventfd", "policy": "FIFO", "real_time": True, "sent": sent, "us": us}
             made = sections.smaller.scheduling(examples.bench("scheduling", {"wake_ups": [one]}))
             self.assertEqual(made.parts[0].cells()[0][-1].text, word, f"{received} of {sent}")
+
+    def test_sessions_without_a_complete_frame_have_no_latency(self):
+        played = [{"complete_fps": 60.0, "latency_ms": SUMMARY}, {"complete_fps": 0.0, "latency_ms": None}]
+        for sessions, late in ((played[:1], "7.0"), (played, blocks.ABSENT)):
+            steps = [{"sessions": len(sessions), "played": sessions}]
+            made = smaller.sessions(results.Results().add("bench sessions", {"steps": steps}))
+            self.assertEqual(made.parts[-1].rows[0][2], late)
 
     def test_a_quick_run_of_any_bench_is_announced(self):
         for result in self.results.all:

@@ -365,7 +365,8 @@ fn head(report: &Report) {
 fn line(step: &Step) {
     let worst = |of: fn(&Summary) -> f64| {
         let all = step.played.iter().filter_map(|one| one.latency_ms.as_ref());
-        all.map(of).fold(0.0, f64::max)
+        // NaN without a value, like other missing figures.
+        all.map(of).fold(f64::NAN, f64::max)
     };
     let cores = step.cores.as_ref().map_or(String::new(), |of| {
         format!("{:.2} ({:.2}-{:.2})", of.median, of.min, of.max)
