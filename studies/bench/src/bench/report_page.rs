@@ -3,9 +3,9 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use openuvr_clock as clock;
@@ -193,7 +193,7 @@ static MEASUREMENTS: [Measurement; 34] = [
 ];
 
 /// Exit code of a study in which a figure differs from the paper, or in which cells are missing. The results of such a
-/// study are used.
+/// study are used. A failed study has the same exit code, but writes no results.
 const DIFFERS: i32 = 1;
 
 /// Time limit for a bench to clean up: to end its hosts, clients and displays, and to remove its namespaces.
@@ -301,6 +301,7 @@ impl Measurement {
 
     /// Runs the measurement to its end. If this program is stopped, it stops the measurement.
     fn run(&self, folder: &Path, quick: bool, stop: &AtomicBool) -> Result<()> {
+        let before = self.written(folder);
         let mut bench = Child::start("bench", self.process(folder, quick)?, None)?;
         let status = loop {
             if let Some(status) = bench.ended() {
@@ -312,13 +313,25 @@ impl Measurement {
             }
             clock::sleep_until(clock::now() + Duration::from_millis(100));
         };
-        let differs = self.command.starts_with("lab ") && status.code() == Some(DIFFERS);
         ensure!(
-            status.success() || (differs && folder.join(self.file).is_file()),
+            self.has_results(status, self.written(folder) != before),
             "{} ended with {status}: see its messages above",
             self.name()
         );
         Ok(())
+    }
+
+    /// The time at which the result file was last written; `None` if there is no such file.
+    fn written(&self, folder: &Path) -> Option<SystemTime> {
+        let file = std::fs::metadata(folder.join(self.file)).ok()?;
+        file.modified().ok()
+    }
+
+    /// Whether a measurement with this exit status has results. `is_written` states whether it has written its file: an
+    /// earlier run may have left another one.
+    fn has_results(&self, status: ExitStatus, is_written: bool) -> bool {
+        let differs = self.command.starts_with("lab ") && status.code() == Some(DIFFERS);
+        status.success() || (differs && is_written)
     }
 }
 
@@ -449,6 +462,22 @@ mod tests {
         };
         assert!(jitter(&[]));
         assert!(!jitter(&["5 cells are not measured yet"]), "resumed");
+    }
+
+    #[test]
+    fn a_failed_study_does_not_use_the_file_of_an_earlier_run() {
+        let has_results = |file: &str, code: i32, is_written: bool| {
+            of(file).has_results(ExitStatus::from_raw(code << 8), is_written)
+        };
+        assert!(has_results("jitter-1/jitter.json", DIFFERS, true));
+        assert!(!has_results("jitter-1/jitter.json", DIFFERS, false));
+        assert!(!has_results("latency.json", DIFFERS, true));
+        assert!(has_results("latency.json", 0, true));
+        let folder = TemporaryDir::new().unwrap();
+        let latency = of("latency.json");
+        assert_eq!(latency.written(folder.path()), None);
+        std::fs::write(folder.path().join(latency.file), "{}").unwrap();
+        assert!(latency.written(folder.path()).is_some());
     }
 
     #[test]
