@@ -373,6 +373,19 @@ class PageTest(unittest.TestCase):
             made = sections.smaller.scheduling(examples.bench("scheduling", {"wake_ups": [one]}))
             self.assertEqual(made.parts[0].cells()[0][-1].text, word, f"{received} of {sent}")
 
+    def test_clicks_that_were_not_heard_are_not_left_out(self):
+        def verdicts(unheard):
+            heard = {"count": 95, "p50": 20.0, "p99": 30.0}
+            way = {"name": "with sound", "sound_ms": heard, "offset_ms": {"p50": 5.0}, "unheard": unheard}
+            data = {"targets": {"p50_ms": 25.0, "p99_ms": 40.0, "offset_ms": 15.0}, "ways": [way]}
+            made = smaller.sound(results.Results().add("bench sound", data))
+            return [row[3].text for row in made.parts[0].rows[:3]]
+
+        withheld = "clicks were not heard"
+        self.assertEqual(verdicts(0), ["met", "met", "met"])
+        self.assertEqual(verdicts(5), ["met", withheld, "met"])
+        self.assertEqual(verdicts(50), [withheld, withheld, withheld])
+
     def test_sessions_without_a_complete_frame_have_no_latency(self):
         played = [{"complete_fps": 60.0, "latency_ms": SUMMARY}, {"complete_fps": 0.0, "latency_ms": None}]
         for sessions, late in ((played[:1], "7.0"), (played, blocks.ABSENT)):

@@ -139,6 +139,16 @@ impl Row {
     }
 }
 
+impl Row {
+    /// The reason why percentiles of the clicks are not judged: more than this percentage of the clicks was not heard.
+    /// Clicks that were not heard are missing from the percentiles, but they would be the latest ones.
+    fn few_heard(&self, percent: usize) -> Option<&'static str> {
+        let unheard = self.unheard.unwrap_or(0);
+        let made = unheard + self.sound_ms.map_or(0, |summary| summary.count);
+        (unheard * 100 > made * percent).then_some("clicks were not heard")
+    }
+}
+
 impl Cost {
     pub(super) fn of(without: &[Measured], with: &[Measured]) -> Option<Cost> {
         let median = |all: &[Measured], end| Some(range(all, &|s| s.cores_of(end))?.median);
@@ -253,27 +263,28 @@ impl Report {
         let with = self.ways.last();
         let sound = with.and_then(|row| row.sound_ms);
         let offset = with.and_then(|row| row.offset_ms);
+        let [few, too_few] = [1, 10].map(|percent| with.and_then(|row| row.few_heard(percent)));
         let mut lines = vec![
             line(
                 "sink to sink, p50",
                 sound.map(|s| s.p50),
                 targets.p50_ms,
                 "ms",
-                withheld,
+                withheld.or(too_few),
             ),
             line(
                 "sink to sink, p99",
                 sound.map(|s| s.p99),
                 targets.p99_ms,
                 "ms",
-                withheld,
+                withheld.or(few),
             ),
             line(
                 "offset to the video, p50",
                 offset.map(|s| s.p50),
                 targets.offset_ms,
                 "ms",
-                withheld,
+                withheld.or(too_few),
             ),
             line(
                 "audio cores at the host",
@@ -301,5 +312,26 @@ impl Report {
             ));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_without_the_latest_clicks_are_not_judged() {
+        let row = |heard: usize, unheard: usize| Row {
+            sound_ms: Summary::of(&vec![20.0; heard]),
+            unheard: Some(unheard),
+            ..Row::of("with sound", &[])
+        };
+        let judged = |row: Row| [1, 10].map(|percent| row.few_heard(percent).is_none());
+        assert_eq!(judged(row(100, 0)), [true, true]);
+        assert_eq!(judged(row(99, 1)), [true, true]);
+        assert_eq!(judged(row(95, 5)), [false, true]);
+        assert_eq!(judged(row(50, 50)), [false, false]);
+        assert_eq!(judged(row(0, 3)), [false, false]);
+        assert_eq!(judged(Row::of("without", &[])), [true, true]);
     }
 }
