@@ -133,6 +133,25 @@ impl Browser {
     }
 }
 
+/// A percentile excludes the samples that got lost, which would be the latest ones. If more than a tenth of the samples
+/// got lost, it is not judged.
+fn is_sparse(lost: usize, measured: Option<Summary>) -> bool {
+    lost * 10 > lost + measured.map_or(0, |summary| summary.count)
+}
+
+impl Browser {
+    /// The reason why the time of a key press is not judged, if there is one.
+    pub(super) fn few_presses(&self) -> Option<&'static str> {
+        is_sparse(self.presses_lost, self.input_ms).then_some("presses did not arrive")
+    }
+
+    /// The reason why the delay of the audio is not judged, if there is one.
+    pub(super) fn few_heard(&self) -> Option<&'static str> {
+        let unheard = self.unheard.unwrap_or(0);
+        is_sparse(unheard, self.sound_ms).then_some("clicks were not heard")
+    }
+}
+
 fn seconds(run: &BrowserMeasurement) -> f64 {
     let [from, to] = run.window;
     to.since(from).as_secs_f64()
@@ -287,6 +306,9 @@ mod tests {
         let presented = browser.presented_fps.unwrap().median;
         assert!((presented - 1.0 / 0.018).abs() < 1e-6, "{presented}");
         assert_eq!((browser.unheard, browser.sound_ms), (None, None));
+        // One of the two presses did not arrive.
+        assert_eq!(browser.few_presses(), Some("presses did not arrive"));
+        assert_eq!(browser.few_heard(), None);
         assert_eq!(browser.name, "direct");
         assert!(Browser::of("direct", Variant::USUAL, &[]).is_none());
     }

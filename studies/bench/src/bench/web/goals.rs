@@ -58,9 +58,12 @@ pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
                 .of(median(&direct.p50_ms), loud),
             Verdict::at_most("drawn -> compositor p99", "ms", goals.p99_ms)
                 .of(median(&direct.p99_ms), loud),
-            Verdict::at_most("key, page -> application p50", "ms", goals.input_ms)
-                .of(direct.input_ms.map(|input| input.p50), loud),
-            Verdict::at_most("A/V offset, p50", "ms", goals.offset_ms).of(sound, loud),
+            Verdict::at_most("key, page -> application p50", "ms", goals.input_ms).of(
+                direct.input_ms.map(|input| input.p50),
+                loud.or(direct.few_presses()),
+            ),
+            Verdict::at_most("A/V offset, p50", "ms", goals.offset_ms)
+                .of(sound, loud.or(direct.few_heard())),
         ]);
     }
     if let Some(lossy) = browser("1 % lost") {
