@@ -128,6 +128,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     left_out.dedup();
+    let recording_ns = recording::cost()?;
+    let sealing_us = [sealing(1)?, sealing(8)?];
     let report = Report {
         machine: Machine::this(),
         rate,
@@ -136,8 +138,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         other_cores: Load::now().since(&before).other_cores,
         wake_ups,
         left_out,
-        recording_ns: recording::cost()?,
-        sealing_us: [sealing(1)?, sealing(8)?],
+        recording_ns,
+        sealing_us,
     };
     print(&report);
     if let Some(folder) = &args.out {
