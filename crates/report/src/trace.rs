@@ -439,6 +439,7 @@ impl Trace {
             return Ok(());
         }
         session.counted = Some(at);
+        let process = session.process;
         let qp =
             (session.qp.replace(record.cost.qp) != Some(record.cost.qp)).then_some(record.cost.qp);
         let mut rate = None;
@@ -453,10 +454,11 @@ impl Trace {
             None => (at, 0),
         });
         if let Some(qp) = qp {
-            self.counter(&format!("qp to {name}"), at, "qp", json!(qp))?;
+            self.counter(process, &format!("qp to {name}"), at, "qp", json!(qp))?;
         }
         if let Some(rate) = rate {
-            self.counter(&format!("bitrate to {name}"), at, "Mb/s", json!(rate))?;
+            let name = format!("bitrate to {name}");
+            self.counter(process, &name, at, "Mb/s", json!(rate))?;
         }
         Ok(())
     }
@@ -474,6 +476,7 @@ impl Trace {
         let ms = |span: Duration| json!(span.as_secs_f64() * 1e3);
         if let Some(latency) = report.latency {
             self.counter(
+                process,
                 &format!("sound of {process}"),
                 now,
                 "latency ms",
@@ -481,16 +484,18 @@ impl Trace {
             )?;
         }
         let delay = ms(report.target);
-        self.counter(&format!("sound buffer of {process}"), now, "ms", delay)?;
+        let name = format!("sound buffer of {process}");
+        self.counter(process, &name, now, "ms", delay)?;
         // These three values cover the time since the start of the session.
         let concealed = json!(report.concealed as f64 / 48.0);
         let name = format!("concealed sound of {process}");
-        self.counter(&name, now, "ms", concealed)?;
+        self.counter(process, &name, now, "ms", concealed)?;
         let longest = json!(f64::from(report.longest_concealment) / 48.0);
         let name = format!("longest sound concealment of {process}");
-        self.counter(&name, now, "ms", longest)?;
+        self.counter(process, &name, now, "ms", longest)?;
         let late = json!(report.discarded);
         self.counter(
+            process,
             &format!("late sound packets of {process}"),
             now,
             "packets",
@@ -498,14 +503,17 @@ impl Trace {
         )
     }
 
+    /// Writes a value of a counter of a subscriber's process. Counters of one process and name are one track, and
+    /// several subscribers may have the same name.
     fn counter(
         &mut self,
+        process: u32,
         name: &str,
         at: Instant,
         unit: &str,
         value: serde_json::Value,
     ) -> std::io::Result<()> {
-        let mut counter = event(name, "C", at, HOST, HOST * TRACKS);
+        let mut counter = event(name, "C", at, process, process * TRACKS);
         counter.args = Some(json!({ unit: value }));
         self.push(&counter)
     }

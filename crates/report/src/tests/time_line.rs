@@ -191,6 +191,21 @@ fn two_subscribers_share_the_hosts_slices() {
 }
 
 #[test]
+fn subscribers_with_one_name_have_counters_of_their_own() {
+    let records: Vec<FrameRecord> = (1..=61)
+        .flat_map(|n| [complete_frame(1, n), complete_frame(2, n)])
+        .collect();
+    let events = trace(&records, "desk");
+    for unit in ["qp", "Mb/s"] {
+        let counters = of(&events, "C", "");
+        let counters = counters.iter().filter(|e| e["args"][unit].is_number());
+        let processes: std::collections::HashSet<u64> =
+            counters.map(|e| e["pid"].as_u64().unwrap()).collect();
+        assert_eq!(processes.len(), 2, "{unit}: {processes:?}");
+    }
+}
+
+#[test]
 fn drops_are_instants_with_their_cause() {
     let drops = [
         dropped(1, 1, Stage::Converted, DropCause::Superseded),
