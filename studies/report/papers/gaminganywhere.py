@@ -99,7 +99,7 @@ def components(ablation):
 
 
 def decomposition(results, bound):
-    ablation = results.first("bench ablation")
+    ablation = openuvr.ablation_of(results)
     found = components(ablation) if ablation else {}
     if not found:
         return None

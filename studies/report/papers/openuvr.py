@@ -211,7 +211,7 @@ def _alternative(results, group, name, reference):
     """The saving of a row of the ablation, relative to the configuration `reference` (OpenUVR's own if it is None).
     Returns None if there is no such row.
     """
-    ablation = results.first("bench ablation")
+    ablation = ablation_of(results)
     row = named(ablation.get(group, []), name) if ablation else None
     if row is None:
         return None
@@ -315,6 +315,9 @@ def together(results, bound):
         return None
     why = f"the paper's three optimisations save {saving.text(1, 'ms')} together, and {latency.text(1, 'ms')} remain"
     doubts = [one.doubt for one in found if one.doubt]
+    used = ablation, results.first("bench sync")
+    if len({(result.get("machine/cpu"), result.get("machine/cores")) for result in used}) > 1:
+        doubts.append("the results are from different machines (CPU model or core count)")
     return doubted(judged([Check(saving, bound), Check(latency, most=FRAME_MS)], why), "; ".join(doubts))
 
 

@@ -51,7 +51,8 @@ def mean_steps(ablation, configuration):
 
 
 def section(results):
-    ablation = results.first("bench ablation")
+    # The result that the verdicts use, if there is one.
+    ablation = openuvr.ablation_of(results) or results.first("bench ablation")
     if ablation is None:
         return None
     made = Section("What each optimisation is worth")

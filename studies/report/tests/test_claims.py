@@ -172,6 +172,22 @@ class ClaimsTest(unittest.TestCase):
             verdict = CLAIMS["OpenUVR", place].verdict(examples.bench("ablation", paced))
             self.assertEqual(verdict.mark, Mark.NOT_MEASURED, place)
 
+    def test_savings_on_two_machines_are_not_added(self):
+        claim = CLAIMS["OpenUVR", "figure 11, all"]
+        for cores, mark in ((2, Mark.REPRODUCED), (8, Mark.INCONCLUSIVE)):
+            results = copy.deepcopy(examples.EXAMPLES["OpenUVR", "figure 11, all"][0])
+            for result, number in zip(results.all, (2, cores), strict=True):
+                result.data["machine"] = {"cpu": "A", "cores": number}
+            verdict = claim.verdict(results)
+            self.assertEqual(verdict.mark, mark, verdict.why)
+
+    def test_savings_are_those_of_a_result_without_the_pacer(self):
+        paced = examples.ablation(rgb=9.9)
+        paced["cumulative"][2]["name"] = "+ burst"
+        claim = CLAIMS["OpenUVR", "figure 11, transcoding"]
+        results = examples.bench("ablation", paced).add("bench ablation", examples.ablation())
+        self.assertEqual(claim.verdict(results).mark, Mark.REPRODUCED)
+
     def test_latency_of_few_complete_frames_decides_nothing(self):
         def lose(data):
             for run in data.get("runs", []):
