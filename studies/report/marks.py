@@ -93,6 +93,8 @@ class Claim:
             return doubted(found, "a run shorter than the bench's default duration decides nothing")
         if any(result.get("incomplete") for result in used):
             return doubted(found, "a part of the measurement failed")
+        if any(result.get("unreliable") for result in used):
+            return doubted(found, "a part of the measurement is unreliable")
         if self.is_timed and any(result.other_cores > QUIET_CORES for result in used):
             return doubted(found, "the machine was busy with other processes")
         return found

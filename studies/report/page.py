@@ -65,16 +65,20 @@ def provenance(results):
     for result in results.all:
         for missing in result.get("incomplete", []):
             section.text(f"Missing in the result of {result.name}: {missing}.")
+        for words in result.get("unreliable", []):
+            section.text(f"Unreliable in the result of {result.name}: {words}.")
     for words in results.ignored:
         section.text(f"Ignored: {words}.")
     return section
 
 
 def notices(results):
-    """Warnings about results of a busy machine, of quick runs, and of runs of which a part failed."""
+    """Warnings about results of a busy machine, of quick runs, and of runs of which a part failed or is unreliable."""
     loud = sorted({result.name for result in results.all if result.other_cores > QUIET_CORES})
     quick = sorted({result.name for result in results.all if result.is_quick})
-    incomplete = sorted({result.name for result in results.all if result.get("incomplete")})
+    partial = {
+        result.name for result in results.all if result.get("incomplete") or result.get("unreliable")
+    }
     if loud:
         yield (
             f"Busy machine: other processes used more than {QUIET_CORES} cores during {', '.join(loud)}. These times "
@@ -82,8 +86,9 @@ def notices(results):
         )
     if quick:
         yield f"Quick runs: {', '.join(quick)}. They show that the benches work, and decide nothing."
-    if incomplete:
-        yield f"Incomplete: {', '.join(incomplete)}. The section \"Result files\" lists the missing parts."
+    if partial:
+        names = ", ".join(sorted(partial))
+        yield f"Incomplete or unreliable: {names}. The section \"Result files\" lists the missing and unreliable parts."
 
 
 def build(results):

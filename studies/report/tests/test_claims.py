@@ -124,9 +124,10 @@ class ClaimsTest(unittest.TestCase):
 
     def test_a_run_of_which_a_part_failed_decides_nothing(self):
         for key, claim, results in every_example():
-            if not claim.is_by_cell:
-                verdict = claim.verdict(changed(results, lambda data: data.update(incomplete=["1080p"])))
-                self.assertNotIn(verdict.mark, DECIDED, f"{key}: {verdict.why}")
+            for field in ("incomplete", "unreliable"):
+                if not claim.is_by_cell:
+                    verdict = claim.verdict(changed(results, lambda data, field=field: data.update({field: ["1080p"]})))
+                    self.assertNotIn(verdict.mark, DECIDED, f"{key}: {verdict.why}")
 
     def test_the_default_durations_are_those_of_the_benches(self):
         folder = pathlib.Path(__file__).parents[2] / "bench/src/bench"

@@ -54,6 +54,8 @@ pub(super) struct File<'a> {
     other_cores: f64,
     /// The points without a measurement.
     incomplete: Vec<String>,
+    /// The points that measured the bench itself, each with the reason.
+    unreliable: Vec<String>,
     figures: Vec<Figure>,
 }
 
@@ -170,30 +172,38 @@ impl Table {
         for (content, condition) in &self.missing {
             println!("missing: {content} {condition}");
         }
+        for words in self.unreliable() {
+            println!("unreliable: {words}");
+        }
         for one in &self.all {
-            if let Some(late) = one.point.link_late.filter(|late| *late > LATE) {
-                println!(
-                    "unreliable: at {} {}, the p99 of the emulated link's own lateness was {late:.1?}",
-                    one.content, one.condition
-                );
-            }
             if one.point.other_cores > QUIET {
                 println!(
                     "unreliable: at {} {}, other processes used {:.1} cores",
                     one.content, one.condition, one.point.other_cores
                 );
             }
-            let judged = one.point.psnr.len();
+        }
+    }
+
+    /// The points at which the emulated link was late, or at which the bench missed many pictures.
+    fn unreliable(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for one in &self.all {
+            let place = format!("at {} {}", one.content, one.condition);
+            if let Some(late) = one.point.link_late.filter(|late| *late > LATE) {
+                found.push(format!(
+                    "{place}, the p99 of the emulated link's own lateness was {late:.1?}"
+                ));
+            }
             let unseen = one.point.unseen as usize;
-            if unseen * 10 > judged + unseen {
-                println!(
-                    "unreliable: at {} {}, the bench itself failed to see {unseen} of {} pictures",
-                    one.content,
-                    one.condition,
-                    judged + unseen
-                );
+            let all = one.point.psnr.len() + unseen;
+            if unseen * 10 > all {
+                found.push(format!(
+                    "{place}, the bench itself failed to see {unseen} of {all} pictures"
+                ));
             }
         }
+        found
     }
 
     /// CSV with a header and a row per point.
@@ -262,6 +272,7 @@ impl Table {
             incomplete: (self.missing.iter())
                 .map(|(content, condition)| format!("{content} {condition}"))
                 .collect(),
+            unreliable: self.unreliable(),
             figures: self.figures(varied),
         }
     }

@@ -96,6 +96,23 @@ fn the_result_file_names_the_missing_points() {
 }
 
 #[test]
+fn the_result_file_names_the_unreliable_points() {
+    let mut table = table();
+    assert!(table.file(&[], false).unreliable.is_empty());
+    let [first, second, ..] = &mut table.all[..] else {
+        panic!("no points");
+    };
+    first.point.link_late = Some(LATE * 2);
+    second.point.unseen = 90;
+    let file = table.file(&[], false);
+    let [late, unseen] = &file.unreliable[..] else {
+        panic!("{:?}", file.unreliable);
+    };
+    assert!(late.starts_with("at scene perfect link, "), "{late}");
+    assert!(unseen.ends_with("90 of 100 pictures"), "{unseen}");
+}
+
+#[test]
 fn points_are_on_their_lines() {
     let figures = table().figures(&[Vary::Delay, Vary::Loss, Vary::Bandwidth]);
     let lines = |title: &str| -> Vec<(String, Vec<(f64, f64)>)> {
