@@ -12,7 +12,7 @@ use openuvr_proto::host::figures::WINDOW;
 use openuvr_proto::printable::is_printable;
 use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::time::Instant;
-use openuvr_proto::trace::{Outcome, Stage};
+use openuvr_proto::trace::Stage;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::Report;
 
@@ -133,12 +133,15 @@ impl Overlay {
         Some(lines)
     }
 
-    fn counts(&self, now: Instant, facts: &OverlayFacts<'_>) -> String {
-        let complete = self
-            .frames
+    /// The kept frames that were displayed completely. As in the host's table, only these count for rates and times.
+    fn complete(&self) -> impl Iterator<Item = &Frame> {
+        self.frames
             .iter()
-            .filter(|f| f.report.outcome.is_complete());
-        let (all, complete) = (self.frames.len(), complete.count());
+            .filter(|f| f.report.outcome.is_complete())
+    }
+
+    fn counts(&self, now: Instant, facts: &OverlayFacts<'_>) -> String {
+        let (all, complete) = (self.frames.len(), self.complete().count());
         let size = facts.size.map_or_else(String::new, |size| size.to_string());
         format!(
             "{:.1} complete frames/s, {} of {all} incomplete, {size} {}",
@@ -152,11 +155,10 @@ impl Overlay {
     /// The rows of measured durations.
     fn spans(&self) -> Vec<String> {
         let of = |span: &dyn Fn(&Frame) -> Option<Duration>| -> Vec<Duration> {
-            self.frames.iter().filter_map(span).collect()
+            self.complete().filter_map(span).collect()
         };
         let bound = self.frames.iter().filter_map(|f| Some(f.transit?.1)).max();
         let bound = bound.map_or_else(String::new, |b| format!(" +-{:.1}", millis(b)));
-        let displayed = |f: &Frame| matches!(f.report.outcome, Outcome::Displayed(_));
         let rows = [
             row(
                 (Stage::InputSampled, Stage::Submitted),
@@ -176,7 +178,7 @@ impl Overlay {
             ),
             row(
                 (Stage::Captured, Stage::Submitted),
-                of(&|f| Some(f.transit?.0 + f.report.submitted.filter(|_| displayed(f))?)),
+                of(&|f| Some(f.transit?.0 + f.report.submitted?)),
                 &bound,
             ),
             row(
@@ -258,7 +260,7 @@ fn millis(span: Duration) -> f64 {
 mod tests {
     use openuvr_proto::id::{FrameId, ViewId};
     use openuvr_proto::time::PeerInstant;
-    use openuvr_proto::trace::{DisplayLatency, DropCause, Fidelity};
+    use openuvr_proto::trace::{DisplayLatency, DropCause, Fidelity, Outcome};
     use openuvr_proto::wire::video::EchoKind;
 
     use super::*;
@@ -341,7 +343,20 @@ mod tests {
                         stage: Stage::Recoverable,
                         why: DropCause::Lost,
                     },
+                    recoverable: None,
+                    decoded: None,
+                    submitted: None,
+                    ..report(n)
+                },
+                51 => Report {
                     motion_to_photon: Some(Duration::from_millis(12)),
+                    ..report(n)
+                },
+                // Displayed, but late and not completely.
+                52 => Report {
+                    outcome: Outcome::Displayed(Fidelity::Concealed),
+                    submitted: Some(Duration::from_millis(90)),
+                    motion_to_photon: Some(Duration::from_millis(99)),
                     ..report(n)
                 },
                 _ => report(n),
@@ -353,7 +368,7 @@ mod tests {
         assert_eq!(
             lines[..lines.len() - SHORTCUTS.len()],
             [
-                "49.0 complete frames/s, 1 of 100 incomplete, 1280x720 H264",
+                "48.5 complete frames/s, 2 of 100 incomplete, 1280x720 H264",
                 "                                   p50    p99 ms",
                 "InputSampled > Submitted          12.0   12.0",
                 "Captured > Submitted               9.0    9.0 +-0.2",
