@@ -32,6 +32,10 @@ const LEAST_DRAWN: f64 = 0.9;
 /// Minimum number of compared pictures. With fewer pictures, their median is random. The targets require this number.
 const FEWEST_COMPARED: usize = 10;
 
+/// Maximum p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame. Beyond this limit, the run
+/// measures the emulator.
+const LATE_MS: f64 = 1.0;
+
 /// The reason why a quick run is not judged. A quick run only tests the bench.
 pub(super) const QUICK: &str = "a quick run";
 
@@ -89,6 +93,12 @@ impl Verdict {
         };
         format!("{what:<36} {target:>10} {measured:>10.2} {unit:<4}  {judged}")
     }
+}
+
+/// Whether a run measured the emulated link itself. `p99_ms` is the p99 of the link's own lateness; `None` without a
+/// link.
+pub(super) fn is_link_late(p99_ms: Option<f64>) -> bool {
+    p99_ms.is_some_and(|late| late > LATE_MS)
 }
 
 /// A case with its verdicts, for the result file.

@@ -7,12 +7,8 @@ use openuvr_testbed::journey::Row;
 use openuvr_testbed::stats::{Summary, percentile};
 use serde::Serialize;
 
-use crate::bench::verdict::QUICK;
+use crate::bench::verdict::{QUICK, is_link_late};
 use crate::machine::QUIET;
-
-/// Maximum p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame. Beyond this limit, the run
-/// measures the emulator.
-const LATE_MS: f64 = 1.0;
 
 /// Time after the drop of the link's rate during which the link's queue may still be full.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -50,7 +46,7 @@ pub(super) struct Narrow {
 impl Figures {
     /// The reason why the figures are not judged; `None` if they are.
     pub(super) fn doubt(&self) -> Option<&'static str> {
-        let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
+        let late = is_link_late(self.link_late_ms);
         match () {
             () if self.quick => Some(QUICK),
             () if self.other_cores > QUIET => Some("the machine was busy"),

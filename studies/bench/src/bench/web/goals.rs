@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Output;
 use super::observers::{Beside, MANY};
-use crate::bench::verdict::Verdict;
+use crate::bench::verdict::{Verdict, is_link_late};
 
 /// Targets at 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -68,14 +68,16 @@ pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
     }
     if let Some(lossy) = browser("1 % lost") {
         let freeze = lossy.freeze_ms.as_ref().map(|freeze| freeze.max);
+        let late = is_link_late(lossy.link_late_ms).then_some("the link was late");
+        let doubt = loud.or(late);
         all.extend([
             Verdict::at_least(
                 "1 % lost: complete frames decoded",
                 "/s",
                 goals.complete_fps,
             )
-            .of(median(&lossy.decoded_fps), loud),
-            Verdict::at_most("1 % lost: longest freeze", "ms", goals.freeze_ms).of(freeze, loud),
+            .of(median(&lossy.decoded_fps), doubt),
+            Verdict::at_most("1 % lost: longest freeze", "ms", goals.freeze_ms).of(freeze, doubt),
         ]);
     }
     let way = |name| found.beside.iter().find(|way| way.name == name);
