@@ -80,12 +80,20 @@ pub(super) fn run(
             Err(error) => bail!(error),
         }
     }
+    let done = found.len();
+    ensure!(
+        done > 0 || !interrupted,
+        "interrupted: there are no results, because no case was completed"
+    );
+    if interrupted {
+        let missing = format!("{} of {} cases", cases.len() - done, cases.len());
+        folder.add_data("incomplete", json!([missing]));
+    }
     if varied.is_empty() {
         one(&mut folder, &found)?;
     } else {
         several(&mut folder, &varied, &found)?;
     }
-    let done = found.len();
     folder.finish()?;
     ensure!(
         !interrupted,

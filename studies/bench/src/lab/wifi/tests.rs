@@ -91,6 +91,22 @@ fn one_network_is_reported_in_one_table() {
 }
 
 #[test]
+fn an_interrupted_study_keeps_the_results_of_an_earlier_one() {
+    let folder = Scratch::new();
+    let words = "profile=he-su";
+    study(&folder, &["--runs", "1", "--duration", "200ms", words]).unwrap();
+    let before = folder.read("wifi.json");
+    let settings = RunSettings {
+        repetition: Repetition { runs: 1, seed: 1 },
+        lasting: 200_000_000,
+        stop: Arc::new(AtomicBool::new(true)),
+    };
+    let error = sweep::run(&settings, words, &[], &folder.0).unwrap_err();
+    assert!(error.to_string().contains("no results"), "{error}");
+    assert_eq!(folder.read("wifi.json"), before);
+}
+
+#[test]
 fn the_published_study_is_a_folder_with_four_figures() {
     let folder = Scratch::new();
     // These runs are too short for correct figures. The test checks only the folder's contents.
