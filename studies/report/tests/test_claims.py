@@ -378,6 +378,17 @@ class ClaimsTest(unittest.TestCase):
         self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
         self.assertIn(f"not measured: {left_out}", verdict.why)
 
+    def test_outliers_without_a_log_of_pauses_do_not_count(self):
+        def lose_log(data):
+            for one in data["cells"]:
+                if one["cell"] == "pekko/ping-pong/rr/cms":
+                    one["analysis"]["outliers"][0] |= {"in_pauses": None, "by_chance": None}
+
+        key = "SEARIS: application-stage latencies", "collectors"
+        verdict = CLAIMS[key].verdict(changed(examples.EXAMPLES[key][0], lose_log))
+        self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
+        self.assertIn("not measured: pekko/ping-pong/rr/cms", verdict.why)
+
     def test_cells_of_two_machines_are_not_compared(self):
         machines = {"cpu": "a", "cores": 2}, {"cpu": "b", "cores": 2}, {"cpu": "a", "cores": 4}
         for key, claim, results in every_example():
