@@ -40,7 +40,7 @@ def kept(results):
         machine = result.get("machine", {})
         rows.append(
             [
-                f"{result.path.parent.name}/{result.path.name}" if result.path else result.name,
+                result.place,
                 f"`{result.get('command', '')}`",
                 (result.get("commit") or "unknown")[:12],
                 f"{machine.get('cpu', '?')}, {machine.get('cores', '?')} cores, Linux {machine.get('kernel', '?')}",

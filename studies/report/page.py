@@ -53,7 +53,7 @@ def provenance(results):
         rows.append(
             [
                 result.name,
-                result.path.name if result.path else blocks.ABSENT,
+                result.place,
                 f"{machine.get('cpu', '?')}, {machine.get('cores', '?')} cores, Linux {machine.get('kernel', '?')}",
                 (result.get("commit") or blocks.ABSENT)[:12],
                 result.get("date", blocks.ABSENT),
@@ -64,9 +64,9 @@ def provenance(results):
     section.table(["result", "file", "machine", "commit", "date", "command"], rows)
     for result in results.all:
         for missing in result.get("incomplete", []):
-            section.text(f"Missing in the result of {result.name}: {missing}.")
+            section.text(f"Missing in {result.place}: {missing}.")
         for words in result.get("unreliable", []):
-            section.text(f"Unreliable in the result of {result.name}: {words}.")
+            section.text(f"Unreliable in {result.place}: {words}.")
     for words in results.ignored:
         section.text(f"Ignored: {words}.")
     return section

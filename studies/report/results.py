@@ -58,6 +58,11 @@ class Result:
         return value(self.data, path, default)
 
     @property
+    def place(self):
+        """The file's folder and name: several runs have the same file name. Without a file, the name of the bench."""
+        return f"{self.path.parent.name}/{self.path.name}" if self.path else self.name
+
+    @property
     def is_quick(self):
         """Whether this result is from a smoke test."""
         return any(quick is True for quick in _found(self.data, "quick"))

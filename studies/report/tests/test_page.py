@@ -409,7 +409,7 @@ class PageTest(unittest.TestCase):
     def test_the_missing_parts_of_a_result_are_named(self):
         partial = examples.bench("latency", examples.latency() | {"incomplete": ["1080p"]})
         self.assertIn("bench latency", "".join(page.notices(partial)))
-        self.assertIn("Missing in the result of bench latency: 1080p.", page.provenance(partial).parts)
+        self.assertIn("Missing in bench latency: 1080p.", page.provenance(partial).parts)
 
 
 class FilesTest(unittest.TestCase):
@@ -476,7 +476,10 @@ class FilesTest(unittest.TestCase):
         for number in (1, 2, 3):
             (self.folder / f"jitter-{number}").mkdir()
             self.put(f"jitter-{number}/jitter.json", header("lab.jitter") | examples.jitter())
-        self.assertEqual(len(results.read([self.folder]).of("lab jitter")), 3)
+        found = results.read([self.folder])
+        self.assertEqual(len(found.of("lab jitter")), 3)
+        [table] = page.provenance(found).parts
+        self.assertEqual([row[1] for row in table.rows], [f"jitter-{number}/jitter.json" for number in (1, 2, 3)])
 
     def test_a_file_in_two_places_is_one_run(self):
         (self.folder / "jitter-1").mkdir()
