@@ -140,7 +140,7 @@ pub(crate) fn unreadable(why: SkipReason, source: Source) -> Failure {
     let why = match (why, source) {
         (SkipReason::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
             "{why} for {} in {:?} with a stride of {} bytes; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
-             FORMAT to those of glReadPixels, or allocate a larger buffer",
+             FORMAT to the values passed to glReadPixels, or allocate a larger buffer",
             layout.size, layout.format, layout.stride
         ),
         _ => why.to_string(),

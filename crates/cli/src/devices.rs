@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Show every device with its name, fingerprint, permission and last visit
+    /// Show every device with its name, fingerprint, permission, first pairing and last visit
     List,
     /// Open pairing at the running hosts that use the folder of --config-dir
     Pair(pair::Args),

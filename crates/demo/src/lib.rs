@@ -91,8 +91,9 @@ pub struct Args {
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// Stream an OpenXR application, a room, with openuvr xr to a client that simulates a turning head. Report the
-    /// latency from a head movement to the pictures that show it, measured with the bar codes in both eyes' pictures
+    /// Stream a virtual room, an OpenXR application, with openuvr xr to a client that simulates a turning head. Report
+    /// the latency from a head movement to the pictures that show it, measured with the bar codes in the pictures of
+    /// both eyes
     #[arg(long, conflicts_with_all = ["app", "host_display", "size", "sound", "web", "client_arg"])]
     vr: bool,
     /// Additional argument for the host; may be repeated

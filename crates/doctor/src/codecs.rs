@@ -50,8 +50,8 @@ fn selected(tried: &[Tried]) -> Finding {
     let why = match name == USUAL {
         true => reason,
         false => format!(
-            "{reason}; the default remains {USUAL}, which delivers a picture slice by slice: compare both with openuvr \
-             bench encoder NAME"
+            "{reason}; the default of openuvr host remains {USUAL}, which delivers a picture slice by slice: compare \
+             {name} and {USUAL} with openuvr bench encoder NAME"
         ),
     };
     Finding::ok(

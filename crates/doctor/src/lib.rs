@@ -36,8 +36,8 @@ use finding::{Finding, Report};
 /// Check whether this machine can be a host or a client, with a remedy for each problem
 ///
 /// Each finding is `ok`, `could be better` (the role can run, with more latency or fewer features), `missing` (the role
-/// cannot run), or `not here` (a codec of a device that most machines lack). A remedy follows each problem. Exit
-/// status: 0 if the role can run, 1 if not.
+/// cannot run), or `not here` (a hardware codec whose device is absent, as on most machines). A remedy follows each
+/// problem. Exit status: 0 if the role can run, 1 if not.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Role to check

@@ -392,7 +392,7 @@ impl PortalSession {
         if self.own {
             eprintln!(
                 "openuvr client: the session is still running. To join it again: openuvr client --portal {portal} \
-                     --application {wanted}. To end it: use the portal's page, or --stop-session"
+                     --application {wanted}. To end it: use the portal's page, or join it with --stop-session"
             );
         }
     }

@@ -272,7 +272,7 @@ impl fmt::Display for ControlEvent {
                 f.write_str("L4S unusable: the network clears the packets' ECN field")
             }
             ControlEvent::L4s(L4sChange::Remarked) => {
-                f.write_str("L4S unusable: the network replaces ECT(1) by ECT(0)")
+                f.write_str("L4S unusable: the network replaces ECT(1) with ECT(0)")
             }
             ControlEvent::Rate(RateChange::LongerPath { by }) => write!(
                 f,

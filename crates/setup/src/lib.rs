@@ -36,9 +36,9 @@ use self::target::{Target, account};
 
 /// Give OpenUVR the rights and settings on this machine that `openuvr doctor` finds missing
 ///
-/// Prints the commands and files of all steps that this machine lacks, asks for consent, makes the
-/// changes as root, and records them. With --undo, reverses the recorded changes, except changes
-/// that the administrator has altered since. Without root, prints the steps and changes nothing.
+/// Prints the commands and files of all missing steps, asks for consent, makes the changes as root,
+/// and records them. With --undo, reverses the recorded changes, except settings that were changed
+/// again after setup. Without root, prints the steps and changes nothing.
 ///
 /// Steps:
 ///   scheduling    real-time threads and locked memory

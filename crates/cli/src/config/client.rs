@@ -45,7 +45,7 @@ const MISSING_FOLDER: &str = "--present headless requires a folder: use --output
 settings! {
     /// The configuration of a client.
     ClientConfig is "client" {
-        about: "Show the stream of a host and send it keyboard and mouse input";
+        about: "Show the stream of a host, and send keyboard and mouse input to the host";
         examples: "\
 Examples:
   openuvr client                            play at the paired host found on this network

@@ -77,7 +77,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// that GNOME, KDE or another desktop shares through its portal; the user chooses the screen in a dialog.
             /// `pattern`: a moving test pattern, to test a link without an application. `clip`: a video file, for
             /// measurements with reproducible pictures. `scene`: the scene of `openuvr scene`, which the host renders
-            /// on its display and submits without capture.
+            /// on its display and submits without capture. `--display`, `--window`, `--region`, `--virtual` and `--fit`
+            /// select `x11` if this option is not set.
             source: Option<SourceKind> = "source", optional(choice()),
                 Default::Unset("x11; in a Wayland session: wayland, or portal if the compositor permits no capture");
             /// X display.
@@ -94,9 +95,10 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// Start a virtual display of this size and stream it.
             /// Use it instead of --display on a headless machine, or to leave an existing display untouched. By
             /// default, the virtual display is an X server without a screen (Xvfb). The host starts the command after
-            /// `--` on it, and ends when the command ends. Without a command, the display is empty; the host prints its
-            /// name, so that programs of the same user can open it. No window manager runs on the display unless you
-            /// start one; see --place.
+            /// `--` on this display, and ends when the command ends; if the command is a launcher, the host waits until
+            /// the launched program has no window. Without a command, the display is empty; the host prints the
+            /// display's name, so that programs of the same user can open it. No window manager runs on the display
+            /// unless you start one; see --place.
             virtual_display: Option<Size> = "virtual", optional(size()),
                 Default::Unset("use the existing display");
             /// The kind of the virtual display.
@@ -118,7 +120,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// mode with a size and a rate: an X display gets both (a virtual one grows up to 4096x4096), and a virtual
             /// Wayland display gets only the size.
             fit: Option<bool> = "fit", optional(flag()),
-                Default::Unset("true with both --virtual and --moonlight, unless only a part is captured; otherwise false");
+                Default::Unset("true with --virtual and --moonlight, except with --window or --region; otherwise false");
             /// Capture one window instead of the whole display.
             /// Select it by a part of its title or class, ignoring case, or by its id as printed by xwininfo. If
             /// several windows match, the largest is captured. The window is captured even while others cover it. With
@@ -146,10 +148,11 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
             /// Repeat the picture at the stream's frame rate while nothing changes.
-            /// By default, the host sends no frames while nothing changes, except for static refinement and two frames
-            /// a second for video players and recordings. Some video players, editors and measurements need a constant
-            /// frame rate. With H.264, a repeated picture takes a few hundred bytes; with jpeg and raw, it takes as many
-            /// bytes as the picture itself. The column `repeats` of --csv marks repetitions.
+            /// By default, the host sends only a few frames while nothing changes: for static refinement, and two a
+            /// second to video players and recordings, or five to Moonlight clients. Some video players, editors and
+            /// measurements need a constant frame rate. With H.264, a repeated picture takes a few hundred bytes; with
+            /// jpeg and raw, it takes as many bytes as the picture itself. The column `repeats` of --csv marks
+            /// repetitions.
             constant_frame_rate: bool = "constant-frame-rate", flag(), Default::Is("false");
             /// Send the pointer's shape and position.
             /// The client draws the pointer, so that it moves without waiting for a frame.
@@ -182,7 +185,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
             /// client has its own rate and loss recovery, at the cost of one encoder per client. The player's encoder
-            /// takes precedence over the encoders for observers.
+            /// has priority over the encoders for observers.
             encoder_per_client: bool = "encoder-per-client", flag(), Default::Is("false");
             /// Maximum video bitrate, in bits per second.
             /// The limit includes repair and header overhead. Suffixes: K (thousand), M (million), G (billion).
@@ -196,8 +199,9 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// Use of L4S, the low-latency service of some networks (RFC 9330).
             /// `auto`: over UDP, the player's packets request L4S in their ECN field. L4S queues then mark packets, and
             /// the bitrate follows the marks before a long queue forms. If the network overwrites the field, the host
-            /// stops requesting L4S. `on`, for measurements: the host does not stop on such a network. `off`: the host
-            /// never requests L4S. L4S requires `--rate adaptive`, and a client that reports the marks.
+            /// stops requesting L4S. `on`, for measurements: as `auto`, but the host continues to request L4S even if
+            /// the network overwrites the field. `off`: the host never requests L4S. L4S requires `--rate adaptive`,
+            /// and a client that reports the marks.
             l4s: L4sMode = "l4s", choice(), Default::Is("off");
             /// Minimum of the adaptive bitrate.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
@@ -308,15 +312,16 @@ one applies; encoder options add up. -h prints short help, --help the full help.
         }
         "Portal" {
             /// Public key of the portal whose tickets admit clients.
-            /// Clients with a ticket need no PIN and are not listed by `openuvr devices`. A ticket is valid for the
-            /// session of --ticket-session, in the role that the ticket states, while this host runs. With this option,
-            /// pairing with a PIN is closed at the start, unless --pair or --pin is given.
+            /// Clients with a ticket need no PIN and are not listed by `openuvr devices`. A ticket admits one device to
+            /// the session of --ticket-session, and names the highest role that the device may have. The device stays
+            /// admitted while this host runs, even after the ticket has expired. With this option, pairing with a PIN
+            /// is closed at the start, unless --pair or --pin is given.
             ticket_key: Option<TicketKey> = "ticket-key", optional(ticket_key()),
                 Default::Unset("no tickets");
             /// UUID of this session at the portal.
             ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
                 Default::Unset("");
-            /// End after this time with neither a client nor a lease renewal.
+            /// End after this time without a client and without a lease renewal.
             /// The portal renews and ends the lease over HTTPS at the address of --web, with signed tokens, which the
             /// host verifies with --ticket-key. See docs/security.md.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no lease");
@@ -435,7 +440,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// network bitrate of sound in 10 ms packets.
             sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
             /// Sound bitrate, in bits per second.
-            /// The bitrate excludes headers and repetitions: each packet is sent at least twice.
+            /// The bitrate excludes headers and repetitions. Each packet is repeated at least once, if it fits into the
+            /// datagram of the next packet.
             sound_bitrate: Bitrate = "sound-bitrate", bitrate(SOUND_BITRATES), Default::Is("128k");
         }
         "Measurement and operation" {

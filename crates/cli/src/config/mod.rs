@@ -113,11 +113,11 @@ pub(crate) trait Settings: Sized {
                     .long("save")
                     .action(ArgAction::SetTrue)
                     .conflicts_with("print-config")
-                    .help("Write the settings from the file and the flags to the file, and exit")
+                    .help("Update the settings file with the flags, and exit")
                     .long_help(
-                        "Write the settings from the file and the flags to the file, and exit.\n\n--config selects the \
-                         file. The file is created if necessary and rewritten completely: unset settings become \
-                         comments, and your comments are lost.",
+                        "Update the settings file with the flags, and exit.\n\n--config selects the file. The file is \
+                         created if necessary and rewritten completely: unset settings become comments, and your \
+                         comments are lost.",
                     ),
             )
             .args(all)

@@ -171,8 +171,8 @@ impl Clipboard for DisplayClipboard {
             // commands again.
             Err(TrySendError::Full(_)) => {
                 tracing::warn!(
-                    "text of the player can't be pasted, because the Wayland display does not take commands fast \
-                     enough; copy it again"
+                    "text copied by the player can't be pasted: the Wayland display does not take commands fast \
+                     enough; copy the text again"
                 );
                 Ok(())
             }

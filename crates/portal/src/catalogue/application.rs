@@ -151,10 +151,10 @@ impl Application {
             return Err("memory_mib is too large".to_owned());
         };
         if !written.readable.is_empty() && !written.sandbox {
-            return Err("the key readable requires sandbox = true".to_owned());
+            return Err("readable requires sandbox = true".to_owned());
         }
         if written.readable.iter().any(|path| !path.is_absolute()) {
-            return Err("the key readable must list absolute paths".to_owned());
+            return Err("readable must list absolute paths".to_owned());
         }
         if written.application_user.is_some() && written.capture != CaptureMethod::Screen {
             return Err("application_user requires capture = \"screen\": with other capture methods, the host runs in \

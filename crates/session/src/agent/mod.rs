@@ -133,7 +133,7 @@ pub struct Args {
     /// Persistent home folder of the application; only one session at a time can use it [default: a temporary folder]
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
-    /// End the session after this many seconds with neither a client nor a lease renewal
+    /// End the session after this many seconds without a client and without a lease renewal
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lease: u32,
     /// Address to listen on; without PORT, free ports are chosen
