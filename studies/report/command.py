@@ -9,9 +9,9 @@ from . import document, page, results
 DESCRIPTION = """\
 Draw what benches and studies measured: one HTML page with tables, plots and a verdict for each figure of the papers.
 
-It measures nothing. `openuvr bench NAME` and `openuvr lab NAME` write result files (JSON, with CSV for long data) into
-folders; name these folders here. Results of several folders are drawn together, such as results of kernels with and
-without the RT patch."""
+The reporter measures nothing. `openuvr bench NAME` and `openuvr lab NAME` write result files (JSON, with CSV for long
+data) into folders; name these folders here. Results of several folders are drawn together, such as results of kernels
+with and without the RT patch."""
 
 EPILOG = """\
 verdicts:

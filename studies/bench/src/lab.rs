@@ -127,12 +127,12 @@ struct HopArgs {
     /// one flow per client, and a bridge one flow per pair of addresses and ports
     #[arg(long, value_name = "NAME", default_value_t)]
     aqm: Discipline,
-    /// A script for the direction from the host, which starts from the options above. Without a value, and without the
-    /// option for the other direction, the options above apply only to this direction
+    /// A script for the direction from the host; it starts with the values of the options above. With --down without a
+    /// script, and without --up, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     down: Option<String>,
-    /// A script for the direction to the host, which starts from the options above. Without a value, and without the
-    /// option for the other direction, the options above apply only to this direction
+    /// A script for the direction to the host; it starts with the values of the options above. With --up without a
+    /// script, and without --down, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
     /// Instead of the link of the options above, emulate a Wi-Fi network with these NAME=VALUE pairs; see `openuvr lab

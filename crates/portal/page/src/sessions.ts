@@ -19,7 +19,7 @@ export function state(of: Session): string {
     case "ended":
       return `ended: ${why}`;
     case "lost":
-      return `lost: ${why}. You may start a new one.`;
+      return `lost: ${why}. You can start a new session.`;
   }
 }
 

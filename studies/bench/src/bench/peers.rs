@@ -41,17 +41,17 @@ use super::verdict::Verdict;
 /// Compare OpenUVR's stream with those of GStreamer (RTP, WebRTC), ffmpeg, TigerVNC and GamingAnywhere.
 ///
 /// OpenUVR's stream is displayed by its own client, and by the host's page in a Chromium window. Other rendering paths
-/// of that window, and its lower bound, are measured only if `--only` lists them. A Moonlight client of OpenUVR's host
-/// is also measured.
+/// of that window, and the minimum latency of a browser window without a stream, are measured only if `--only` lists
+/// them. A Moonlight client of OpenUVR's host is also measured.
 ///
 /// The figures are for the same scene at the same size and bitrate, read from the pixels of the receiver's display:
 /// latency from drawn to visible; distinct frames seen per second; the share of compared pictures that are intact (30
 /// dB of luma PSNR or more), and the median PSNR; traffic of the loopback device in both directions; cores used by
 /// sender and receiver; and, where keys reach the application, the time from a press to its effect. `loss` sends
-/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; TCP, browsers, Moonlight and
-/// GamingAnywhere are not measured over this link. If a program is missing, its package is reported. GamingAnywhere has
-/// no package: the environment variable OPENUVR_GAMINGANYWHERE names the folder of its programs. Times, rates and cores
-/// are medians and ranges over interleaved repetitions.
+/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; TigerVNC (TCP), browsers,
+/// Moonlight and GamingAnywhere are not measured over this link. If a program is missing, its package is reported.
+/// GamingAnywhere has no package: the environment variable OPENUVR_GAMINGANYWHERE names the folder of its programs.
+/// Times, rates and cores are medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
     /// The programs to measure, such as openuvr,webrtc (default: all except the browser window's other rendering paths
-    /// and lower bound)
+    /// and minimum latency)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
     /// Link between sender and receiver

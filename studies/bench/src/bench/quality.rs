@@ -37,12 +37,13 @@ use setup::Setup;
 ///
 /// PSNR is the PSNR of luma in decibels: 10 log10 of 255² over the mean squared difference. Above 37, differences are
 /// hardly visible; below 30, they are obvious. SSIM is the SSIM of luma, from 0 to 1, in windows of 8x8 pixels (Wang
-/// 2004). Each figure is given as the mean over all frames and as the mean of the worst batch of 150 frames, which the
-/// mean over a run hides.
+/// 2004). Each figure is given as the mean over all frames, which hides short drops, and as the mean of the worst batch
+/// of 150 frames.
 ///
 /// Delay is the round trip, with half of it each way. Loss is independent for each datagram, both ways. The bandwidth
 /// is limited both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper used). The GOP
-/// size is the distance of periodic key frames; `none` is the default of openuvr host, with key frames only on demand.
+/// size is the number of frames from one key frame to the next; `none` is the default of openuvr host, with key frames
+/// only on demand.
 /// The stream's target is --bitrate. Limited bandwidths are measured with adaptive and with constant bitrate, and GOP
 /// sizes without loss and with a loss of 1 %; --points and --quick omit the constant bitrate and the loss. The network
 /// load includes IP and UDP headers.

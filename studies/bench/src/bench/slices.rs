@@ -21,10 +21,10 @@ use super::turns::{ComparisonOptions, Turns};
 
 /// Measure when the first and the last rows of a picture become visible, in slices and as a whole.
 ///
-/// The figures are, for the same scene: the time from drawing to display of the picture's first rows and of its last
-/// rows, for frames that were displayed completely; the time between both; the share of the time in which the window
-/// shows rows of two frames, which equals the share of a display's refreshes that show such a picture; and cores of the
-/// client and of its display. All are medians and ranges over interleaved repetitions.
+/// The figures, all for the same scene, are: the time from drawing to display of the picture's first rows and of its
+/// last rows, for frames that were displayed completely; the time between the two; the share of the time in which the
+/// window shows rows of two frames (and so the share of a display's refreshes that show such a mixture); and the cores
+/// used by the client and by its display. All are medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("size", |arg| arg.default_value("1920x1080")))]
 #[command(mut_arg("bitrate", |arg| arg.default_value("20M")))]

@@ -52,7 +52,8 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
     let mut keep_waiting = |waited: Duration| {
         if waited > ASKED && !std::mem::replace(&mut reported, true) {
             eprintln!(
-                "openuvr host: the desktop shows a permission dialog for sharing its screen: answer it at the desktop itself"
+                "openuvr host: waiting for permission to share the desktop's screen: answer the dialog at the desktop \
+                 itself"
             );
         }
         !stop.load(Ordering::Relaxed)
