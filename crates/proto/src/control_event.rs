@@ -71,7 +71,7 @@ pub enum L4sChange {
     Started,
     /// The path clears the ECN field, so no mark of an L4S queue arrives.
     Bleached,
-    /// The path replaces ECT(1) by ECT(0), so L4S queues do not mark the datagrams.
+    /// The path replaces ECT(1) with ECT(0), so L4S queues do not mark the datagrams.
     Remarked,
 }
 
@@ -261,7 +261,7 @@ impl fmt::Display for ControlEvent {
             ),
             ControlEvent::Rate(RateChange::ClassicMarks { to, waited }) => write!(
                 f,
-                "rate down to {:.1} Mb/s: a queue without L4S marks packets, with a delay of {} ms",
+                "rate down to {:.1} Mb/s: packets are marked by a queue without L4S, which delays them by {} ms",
                 mbps(to),
                 waited.as_millis()
             ),
@@ -383,7 +383,7 @@ mod tests {
                 to: TO,
                 waited: MS * 9
             }),
-            "rate down to 7.5 Mb/s: a queue without L4S marks packets, with a delay of 9 ms"
+            "rate down to 7.5 Mb/s: packets are marked by a queue without L4S, which delays them by 9 ms"
         );
         assert_eq!(
             words(RateChange::Silence { to: TO }),

@@ -31,8 +31,9 @@ Examples:
                                             open only links to these hosts
   openuvr link uninstall
 
-A link contains only a session's address, the host's key and a ticket. The client that opens it
-uses the settings of `openuvr client` (client.toml), but never shares the clipboard or the microphone.")]
+A link contains only a session's address, the host's key and a ticket. The client that opens a
+link uses the settings of `openuvr client` (client.toml), but never shares the clipboard or the
+microphone.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

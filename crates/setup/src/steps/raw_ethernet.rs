@@ -25,8 +25,8 @@ impl Step for RawEthernet {
     fn reasons(&self) -> [&'static str; 2] {
         [
             "Without this step, host and client use UDP, which needs no privilege.",
-            "Afterwards, each user of this machine can send and receive raw Ethernet frames with openuvr. openuvr \
-             then cannot capture through a desktop's portal (GNOME, KDE).",
+            "Afterwards, each user of this machine can send and receive raw Ethernet frames with openuvr, but \
+             openuvr cannot capture through a desktop's portal (GNOME, KDE).",
         ]
     }
 
