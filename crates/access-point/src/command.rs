@@ -36,9 +36,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Make this machine the access point of its clients
 ///
 /// A client that joins the access point reaches the host directly, without a router in between. The command scans the
-/// bands and uses the channel with the least interference, 80 MHz wide in the 5 GHz band if the card and the country's
-/// rules permit that width. The command shows the network's name and key as text and as a QR code. Ctrl-C ends the
-/// access point and restores the card.
+/// bands. In the first band of --band that has a permitted channel, it uses the channel with the least interference,
+/// and the largest width up to --width that the card and the country's rules permit. The command shows the network's
+/// name and key as text and as a QR code. Ctrl-C ends the access point and restores the card.
 ///
 /// Run this command in addition to `openuvr host`. It needs the program iw. If NetworkManager manages the card, nothing
 /// else is needed; NetworkManager then chooses the channel's width, and 6 GHz, --radar and --channel survey are not
@@ -76,7 +76,7 @@ pub struct Args {
     /// Permit DFS channels, on which the card must listen for radar for a minute or more before it transmits
     #[arg(long)]
     radar: bool,
-    /// List the permitted channels with their interference, and exit
+    /// List the permitted channels of the first band that has one, with their interference, and exit
     #[arg(long)]
     list_channels: bool,
     /// Undo the changes of an interrupted `openuvr ap` or `openuvr client --via-ap`, and exit

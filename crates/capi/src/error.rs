@@ -50,7 +50,7 @@ const TEXTS: &[(OPENUVR_ERROR, &CStr)] = &[
     ),
     (
         OPENUVR_ERROR_UNAVAILABLE,
-        c"unsupported on this machine; the message names an alternative",
+        c"unsupported on this machine; the message names an alternative, if there is one",
     ),
     (
         OPENUVR_ERROR_STATE,

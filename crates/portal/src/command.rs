@@ -14,7 +14,8 @@ use tracing::Level;
     openuvr portal --demo                     runs a demo with a temporary account\n  \
     openuvr portal                            serves the portal at http://127.0.0.1:8600\n\n\
     Without --config, all data is in the folder of --data [default: $XDG_DATA_HOME/openuvr/portal or \
-    ~/.local/share/openuvr/portal], where applications.toml lists the applications. docs/deploy.md has examples of the configuration and of applications.toml.\n\n\
+    ~/.local/share/openuvr/portal], where applications.toml lists the applications. docs/deploy.md has examples of the \
+    configuration and of applications.toml.\n\n\
     For log-in with OpenID Connect, add a table [oidc] to the configuration (defaults in parentheses):\n  \
     issuer, client_id, address   the provider, the portal's client id, the portal's own URL\n  \
     client_secret_file           a file with the client secret\n  \

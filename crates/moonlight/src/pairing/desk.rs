@@ -31,7 +31,7 @@ const MAX_NETWORKS: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum DeskError {
     /// Another client is pairing.
-    #[error("another client is pairing: try again in two minutes")]
+    #[error("another client is pairing: try again in three minutes")]
     Busy,
     /// Too many pairings from its network failed.
     #[error("too many failed pairings: try again in twelve minutes")]
