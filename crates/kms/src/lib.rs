@@ -128,7 +128,7 @@ pub(crate) enum KmsError {
     )]
     NoConsole { cause: io::Error },
     #[error(
-        "the text console /dev/tty{number} {what}: {cause}; start the client on a text console (Ctrl+Alt+F3), or as \
+        "the console /dev/tty{number} {what}: {cause}; start the client on a text console (Ctrl+Alt+F3), or as \
          root"
     )]
     Console {

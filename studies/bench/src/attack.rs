@@ -40,23 +40,23 @@ use openuvr_clock as clock;
 ///
 /// Starts a host and an honest client on the loopback interface of this machine, with an on-path attacker between them
 /// that sees and replays datagrams. Then tries one attack after another. For each attack, it prints the complete frames
-/// per second that the client still received, the host's CPU and memory use, and the attack's own criterion: bytes sent
-/// to an address that never answered, accepted PINs, or whether a client reconnected. With --host, it attacks a running
-/// host without an honest client, and judges only the host's answers. The address must belong to this machine (to the
-/// network namespace of this process); any other address is refused. No attack needs a key, except probes, which only
-/// an admitted observer can send.
+/// per second that the client still received, the host's CPU and memory use, and the figure of the attack's own
+/// criterion, such as bytes sent to an address that never answered, accepted PINs, or the time until a client
+/// reconnected. With --host, it attacks a running host without an honest client, and judges only the host's answers.
+/// The address must belong to this machine (to the network namespace of this process); any other address is refused. No
+/// attack needs a key, except probes, which only an admitted observer can send.
 ///
 /// The attacks on a portal start a portal. If an attack could prevent the portal from serving users, the list of
 /// sessions is requested 20 times a second. The attack on displays starts sessions, which need Xvfb; without Xvfb, it
 /// is skipped.
 ///
 /// An attack is inconclusive if it could neither send a datagram nor open a connection. An attack is withstood if
-/// memory grew by less than 20 MB, nothing was disclosed, and the client, if there is one, received at least 95 % of
-/// the complete frames of the run without attack. On a portal, each list must also have arrived within 200 ms, and the
-/// account's owner must have been able to log in; portal-bodies may take 67 MB: 32 KiB for each of 2,048 connections.
-/// Some attacks try to reach something that must be unreachable: none of these attempts may succeed, and a control
-/// attempt, at something reachable, must succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run
-/// was interrupted.
+/// memory grew by less than 20 MB, the attack's own criterion is met, and the client, if there is one, received at least
+/// 95 % of the complete frames of the run without attack. In `begins`, frames do not count: the client only has to
+/// reconnect. On a portal, each list must also have arrived within 200 ms, and the account's owner must have been able
+/// to log in; portal-bodies may take 67 MB: 32 KiB for each of 2,048 connections. Some attacks try to reach something
+/// that must be unreachable: none of these attempts may succeed, and a control attempt, at something reachable, must
+/// succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

@@ -62,7 +62,7 @@ OF_EACH_RATE_CAPTURED = Tolerance(
 SHARES = Tolerance(
     "at least 98.6 % of the load is downstream, and at least 99 % of the downstream load is video",
     None,
-    "the smaller part of each load (upstream, or other streams than video) may double or be absent",
+    "the smaller part of each load (upstream, or streams other than video) may double or be absent",
 )
 CLOSE = Tolerance(
     "the share is within 3 percentage points of the study's", None, "the remaining 3 % may double or be absent"
@@ -189,7 +189,7 @@ def compare(result):
     any_capture = next(iter(result.get("captures", [])), None)
     loads = _loads(any_capture) if any_capture else None
     if loads:
-        # The tolerance is the smaller part of the load (upstream traffic, or other streams than video), so that this
+        # The tolerance is the smaller part of the load (upstream traffic, or streams other than video), so that this
         # part may double or be absent.
         _add(rows, "section 5.2", "downstream share of the load", "%", DOWN_PERCENT, loads[0], 100 - DOWN_PERCENT)
         _add(rows, "section 5.2", "video share of this load", "%", VIDEO_PERCENT, loads[1], 100 - VIDEO_PERCENT)
