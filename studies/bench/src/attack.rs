@@ -51,12 +51,12 @@ use openuvr_clock as clock;
 /// is skipped.
 ///
 /// An attack is inconclusive if it could neither send a datagram nor open a connection. An attack is withstood if
-/// memory grew by less than 20 MB, the attack's own criterion is met, and the client, if there is one, received at least
-/// 95 % of the complete frames of the run without attack. In `begins`, frames do not count: the client only has to
-/// reconnect. On a portal, each list must also have arrived within 200 ms, and the account's owner must have been able
-/// to log in; portal-bodies may take 67 MB: 32 KiB for each of 2,048 connections. Some attacks try to reach something
-/// that must be unreachable: none of these attempts may succeed, and a control attempt, at something reachable, must
-/// succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run was interrupted.
+/// memory grew by less than 20 MB, the attack's own criterion is met, and the client, if there is one, received at
+/// least 95 % of the complete frames of the run without attack. In `begins`, frames do not count: the client only has
+/// to reconnect. On a portal, each list must also have arrived within 200 ms, and the account's owner must have been
+/// able to log in; portal-bodies may take 67 MB: 32 KiB for each of 2,048 connections. Some attacks try to reach
+/// something that must be unreachable: none of these attempts may succeed, and a control attempt, at something
+/// reachable, must succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {

@@ -279,7 +279,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             pairing_timeout: Duration = "pairing-timeout", seconds(), Default::Is("2m");
             /// Policy for a second player.
             /// `refuse`: reject it. `observe`: admit it as an observer. `take-over`: if it requests a take-over, give it
-            /// the player's role, and make the previous player an observer; otherwise, admit it as an observer.
+            /// the player's role, and make the previous player an observer (or disconnect the previous player if
+            /// --max-observers is reached); otherwise, admit it as an observer.
             second_player: SecondPlayer = "second-player", choice(), Default::Is("observe");
             /// Maximum number of observers.
             max_observers: u16 = "max-observers", count(0..=64, "clients"), Default::Is("8");

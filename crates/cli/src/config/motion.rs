@@ -29,8 +29,8 @@ pub(super) fn axes() -> Kind<Axes> {
     Kind {
         placeholder: "AXIS,AXIS",
         range: "yaw, pitch, roll, none".to_owned(),
-        allowed: "two of yaw, pitch, roll and none separated by a comma, each with a - in front if it is inverted, \
-                  such as yaw,-pitch"
+        allowed: "two of yaw, pitch, roll and none, separated by a comma; a - before an angle inverts it, as in \
+                  yaw,-pitch"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.parse().ok()),

@@ -131,7 +131,7 @@ impl std::fmt::Display for Refusal {
             Refusal::NoCommonCodec => {
                 "host and client have no common codec: change --encoder at the host, or --codec at the client"
             }
-            Refusal::Full => "the host's client limit is reached; try again later",
+            Refusal::Full => "the host's limit of observers is reached; try again later",
         })
     }
 }
