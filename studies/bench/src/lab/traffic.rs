@@ -28,7 +28,8 @@ use super::folder::Folder;
 /// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes suffices). For each
 /// stream, determines the load, the timing of packets, batches and frames, losses, reordering, retransmissions, jitter,
 /// assembly delay, and aggregated arrivals, as in sections 5 to 7 of the Unity Render Streaming study (Casasnovas et
-/// al.). No keys are needed.
+/// al.). No keys are needed. OpenUVR encrypts the frame numbers, so frames, assembly and retransmissions of its streams
+/// are not determined.
 ///
 /// If there are two files, they are the captures of both ends, the server's first. The offset and drift between their
 /// clocks are estimated and removed. Each packet's delay and fate are reported.
