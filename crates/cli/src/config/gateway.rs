@@ -43,7 +43,7 @@ pub(crate) struct GatewayConfig {
 impl Settings for GatewayConfig {
     const ROLE: &'static str = "gateway";
     const ABOUT: &'static str =
-        "Serve the stream of a C API application to browsers, video players and Moonlight clients, or record it";
+        "Serve a C API application's stream to browsers, video players and Moonlight, or record it";
     const EXAMPLES: &'static str = "\
 Examples:
   openuvr gateway /run/user/1000/game.sock --web

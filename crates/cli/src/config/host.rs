@@ -120,7 +120,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// mode with a size and a rate: an X display gets both (a virtual one grows up to 4096x4096), and a virtual
             /// Wayland display gets only the size.
             fit: Option<bool> = "fit", optional(flag()),
-                Default::Unset("true with --virtual and --moonlight, except with --window or --region; otherwise false");
+                Default::Unset("true with --virtual and --moonlight but without --window and --region; otherwise false");
             /// Capture one window instead of the whole display.
             /// Select it by a part of its title or class, ignoring case, or by its id as printed by xwininfo. If
             /// several windows match, the largest is captured. The window is captured even while others cover it. With

@@ -70,8 +70,8 @@ fn describe(api: OpenApi, secure: bool) -> OpenApi {
         .title("OpenUVR portal")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "The interface of the portal's page. A log-in sets a cookie. Each later request except GET and HEAD carries \
-            the log-in's `csrf` value in the header `x-openuvr-csrf`.",
+            "The interface of the portal's page. A log-in sets a cookie. Each later request except GET and HEAD \
+            carries the log-in's `csrf` value in the header `x-openuvr-csrf`.",
         ))
         .build();
     let cookie = ApiKey::Cookie(ApiKeyValue::new(cookie_name(secure)));
