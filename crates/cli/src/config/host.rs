@@ -120,7 +120,7 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// mode with a size and a rate: an X display gets both (a virtual one grows up to 4096x4096), and a virtual
             /// Wayland display gets only the size.
             fit: Option<bool> = "fit", optional(flag()),
-                Default::Unset("true with --virtual and --moonlight but without --window and --region; otherwise false");
+                Default::Unset("true with --virtual and --moonlight but without --window or --region; otherwise false");
             /// Capture one window instead of the whole display.
             /// Select it by a part of its title or class, ignoring case, or by its id as printed by xwininfo. If
             /// several windows match, the largest is captured. The window is captured even while others cover it. With
@@ -323,8 +323,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
                 Default::Unset("");
             /// End after this time without a client and without a lease renewal.
-            /// The portal renews and ends the lease over HTTPS at the address of --web, with signed tokens, which the
-            /// host verifies with --ticket-key. See docs/security.md.
+            /// The portal renews and ends the lease over HTTPS at the address of --web, or over --portal-socket. It
+            /// uses signed tokens, which the host verifies with --ticket-key. See docs/security.md.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no lease");
             /// Serve only the portal at the address of --web: no page, no log-in.
             /// For a portal that serves the page and relays the signalling of its browsers; media goes directly
@@ -693,7 +693,7 @@ impl HostConfig {
                 "--ticket-key and --ticket-session require each other: use both"
             }
             () if self.lease.is_some() && (self.ticket_key.is_none() || self.web.is_none()) => {
-                "--lease requires --web, --ticket-key and --ticket-session: a portal renews the lease over HTTPS"
+                "--lease requires --web, --ticket-key and --ticket-session: a portal renews the lease by signed tokens"
             }
             () if (self.portal_only || self.portal_socket.is_some()) && self.lease.is_none() => {
                 "--portal-only and --portal-socket are for portal sessions: they require --lease"

@@ -89,10 +89,10 @@ impl DisplayKind {
 /// Prints one line of JSON when the session can be played ("session", "web", "fingerprint", "native", "key"), and
 /// another line when the session has ended ("session", "code", "why"); everything else goes to standard error. Native
 /// clients authenticate with a ticket of the portal. Browsers use the portal's page; the portal relays their signalling
-/// over HTTPS at the address in "web". This address serves only the portal: GET /session/signalling, GET /session, POST
-/// /session/renew, POST /session/dismiss, POST /session/stop. The session ends when its application ends, when the
-/// portal stops the session, when a limit is exceeded (--memory, --disk, --first-picture), or when the session has no
-/// client and the portal does not renew its lease (--lease).
+/// over HTTPS at the address in "web", or over the Unix socket in "web" (--portal-socket). This address serves only the
+/// portal: GET /session/signalling, GET /session, POST /session/renew, POST /session/dismiss, POST /session/stop. The
+/// session ends when its application ends, when the portal stops the session, when a limit is exceeded (--memory,
+/// --disk, --first-picture), or when the session has no client and the portal does not renew its lease (--lease).
 #[derive(clap::Args, Debug)]
 #[command(
     args_override_self = true,
