@@ -51,7 +51,7 @@ const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 /// for longer than the host's timeout, the host stops key repeat, so that a key whose release was lost does not repeat.
 const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Interval between answers after which the host may have released the game pads: the host's silence limit
+/// Silence of the host after which the client assumes that the host may have released the game pads: the host's limit
 /// (`host::RELEASE_AFTER`, 1.5 s) less a margin for delay variation (guess).
 const PADS_RELEASED_AFTER: Duration = Duration::from_millis(1250);
 
@@ -65,8 +65,9 @@ const MAX_KEPT_POSES: usize = 1024;
 /// Maximum number of pending path challenges. A host validates at most two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Minimum time from the first no-session reply to the end of the session; if four round trips are longer, they apply
-/// instead. A host that knows the session answers a ping earlier, even if its machine is busy (guess).
+/// Minimum time from the first no-session reply to the end of the session. If four round trips are longer, the client
+/// waits for four round trips. Within this time, a host that knows the session answers a ping, even if its machine is
+/// busy (guess).
 const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Maximum age of the datagram to which a no-session reply refers.
@@ -126,8 +127,8 @@ pub enum ClientEvent {
     ControlEvent(ControlEvent),
     /// The result of [`ClientSession::probe`].
     Probed(ProbeResult),
-    /// The session is over. Contains the host's reason; `None` if the host was silent, no longer knows the session, or
-    /// must have ended it while this client was suspended.
+    /// The session is over. Contains the host's reason. `None` if the host was silent or no longer knows the session,
+    /// or if this client was suspended for so long that the host has ended the session.
     Ended(Option<GoodbyeReason>),
 }
 
@@ -160,7 +161,7 @@ pub struct ClientSession {
     rumbles: [Option<u32>; MAX_PADS as usize],
     /// Serial number of the newest haptic message for each hand.
     haptics: [Option<u32>; 2],
-    /// When to sample poses, on the host's clock, and the number of the message that contained these times.
+    /// The number of the newest pose schedule message, and its times (host clock) at which to sample poses.
     pose_schedule: Option<(u32, RefreshTiming<PeerInstant>)>,
     probe: Option<Probe>,
     probe_token: u32,

@@ -1,7 +1,7 @@
 //! Rate limits for the work that a host does for unauthenticated clients.
 //!
-//! Each requester gets a fair share of the total, so that requesters with many requests do not starve requesters with
-//! few. Each kind of work has its own budget, so that one kind never uses up the budget of another.
+//! Each requester gets a fair share of the total, so that requesters with many requests do not starve the others. Each
+//! kind of work has its own budget, so that one kind cannot use up the budget of another.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -35,8 +35,8 @@
 //! secret that the two long-term keys share. Checking the tag costs the host one HMAC. Therefore, an attacker without
 //! the client's key cannot use up the client's budget, from any number of addresses. A Begin with a ticket must carry a
 //! tag under a key that is derived from the host's public key, which strangers do not know. The Begin of a pairing or
-//! of a ticket cannot be attributed to a client. Each of these two kinds therefore has a budget that all networks
-//! share.
+//! with a ticket cannot be attributed to a client. Each of these two kinds of Begin therefore has a budget that all
+//! networks share.
 //!
 //! This module does not store keys (crate `runtime` does), negotiate media, or seal anything after the handshake.
 //! Unlike other modules, which get their seeds as arguments, this module and its neighbours take randomness from the

@@ -73,8 +73,8 @@ impl Paths {
         self.validated.contains(&path)
     }
 
-    /// Handles an authentic datagram of `bytes` bytes from `path`. `moves` states whether it moves the session. Returns
-    /// whether the current path changed.
+    /// Handles an authentic datagram of `bytes` bytes from `path`. If `moves` is set, the datagram moves the session to
+    /// its path as soon as that path is validated. Returns whether the current path changed.
     pub(crate) fn on_datagram(
         &mut self,
         now: Instant,
@@ -119,7 +119,7 @@ impl Paths {
         self.pending.push_back(challenge);
     }
 
-    /// Handles a challenge's response from `path`. Returns whether the current path changed.
+    /// Handles the response to a challenge, received from `path`. Returns whether the current path changed.
     pub(crate) fn answered(&mut self, path: PathId, token: u64) -> bool {
         let fits = |a: &PendingChallenge| a.path == path && a.token == token;
         let Some(index) = self.pending.iter().position(fits) else {

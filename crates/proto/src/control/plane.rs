@@ -27,8 +27,8 @@ const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
 const QUIET: Duration = Duration::from_millis(600);
 const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 
-/// Ping interval while a silent peer has keys pressed: half of the time after which the host stops key repeat, so that one
-/// answer may be lost.
+/// Ping interval while a silent peer has keys pressed. It is half of the time after which the host stops key repeat, so
+/// that the repeat continues even if one answer is lost.
 const HOLDING_PING_EVERY: Duration = Duration::from_millis(50);
 
 /// Silence after which a session ends: ten ping intervals.

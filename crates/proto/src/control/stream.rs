@@ -25,8 +25,8 @@ pub const MAX_MESSAGE: usize = 300 * 1024;
 /// Maximum buffered out-of-order segments: more than fit in [`WINDOW`].
 const MAX_EARLY: usize = 64;
 
-/// The first retransmission timeout is two round trips, but at least this. The peer may delay an acknowledgement until
-/// its event loop next runs (guess).
+/// Minimum of the first retransmission timeout, which is otherwise two round trips. The peer may delay an
+/// acknowledgement until its event loop next runs (guess).
 const RESEND_FLOOR: Duration = Duration::from_millis(20);
 
 /// The sending half.

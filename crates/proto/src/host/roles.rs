@@ -44,9 +44,9 @@ pub(crate) enum RoleChange {
 enum Claim {
     /// No claim: it requested to observe.
     None,
-    /// It requested to play. It comes after displaced players.
+    /// It requested to play. Displaced players take precedence.
     Requested,
-    /// It was displaced by the n-th take-over. The member that was displaced last comes first.
+    /// It was displaced by the n-th take-over. The member that was displaced last takes precedence.
     Displaced(u32),
 }
 
@@ -60,8 +60,8 @@ enum Standing {
 }
 
 /// All members with a role or a reservation, in the order of joining. Requests are answered at once. Role changes that
-/// a member did not request are polled with `Roles::poll_change`. After simultaneous departures, [`Roles::promote`]
-/// selects the player.
+/// a member did not request are polled with `Roles::poll_change`. After departures, the caller calls
+/// [`Roles::promote`], which selects the next player.
 #[derive(Debug)]
 pub(crate) struct Roles {
     second_player: SecondPlayer,

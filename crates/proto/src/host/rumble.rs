@@ -12,7 +12,8 @@ use crate::wire::control::Message;
 /// Repetition interval while a motor runs.
 const REPEAT_EVERY: Duration = Duration::from_millis(100);
 
-/// Duration of the rumble that one message starts, in milliseconds. Two consecutive messages may be lost (guess).
+/// Duration of the rumble that one message starts, in milliseconds. The motor keeps running if two consecutive messages
+/// are lost (guess).
 const HOLD_MS: u16 = 350;
 
 /// Minimum interval between two messages for one pad (guess: a motor takes about ten times as long to start).

@@ -207,7 +207,7 @@ impl Session {
             .take_if(|request| paths.is_validated(request.path))
     }
 
-    /// Whether messages of which only the newest state matters may be sent now.
+    /// Whether a state message may be sent now. Only the newest state matters.
     pub(super) fn can_send_state(&self) -> bool {
         let due = self.shape_due || self.shown_due;
         due && self.is_active() && self.plane.is_settled()
@@ -223,7 +223,7 @@ impl Session {
         self.mouse_due && self.is_active()
     }
 
-    /// Whether a refused client may still wait for the reason.
+    /// Whether a refused client may not have received the reason yet.
     pub(super) fn is_refusal_pending(&self) -> bool {
         matches!(self.member.ending, Some(Ending::Refused(_))) && !self.plane.is_settled()
     }

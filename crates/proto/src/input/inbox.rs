@@ -49,8 +49,8 @@ impl Inbox {
     }
 
     /// The new events of `batch`, in order. A batch that starts after a gap is skipped, because the client sends the
-    /// missing events again, followed by these events. The exception is a gap of events that the client discarded: the
-    /// batch after such a gap starts with [`InputEvent::ReleaseAll`].
+    /// missing events again, followed by these events. A batch that starts with [`InputEvent::ReleaseAll`] is not
+    /// skipped, because the client has discarded the events before it.
     pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
         let discarded = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));

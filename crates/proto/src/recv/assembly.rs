@@ -15,8 +15,8 @@ pub const MAX_FRAME_BYTES: usize = 48 << 20;
 /// Frame storage larger than this is freed after its frame.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Delay from the time at which later data overtakes a gap to the retransmission request for the gap. Most links have
-/// finished reordering by then, and a needless request costs a datagram (guess).
+/// Time between the arrival of later data after a gap and the retransmission request for the gap. By then, most links
+/// have delivered reordered datagrams. A needless request costs a datagram (guess).
 const REQUEST_AFTER: Duration = Duration::from_millis(1);
 
 /// Maximum number of requests for the same data. A second request is allowed because the answer to the first may be
@@ -47,8 +47,8 @@ pub(super) struct RetransmitTiming {
 
 impl RetransmitTiming {
     /// The deadline for requested data of a frame that has been awaited since `since`: one round trip after the next
-    /// frame is due. The next frame refers to this frame, so giving up this frame would make both useless; a delay of
-    /// both costs less. A delay of more than a round trip would mean that the link is full.
+    /// frame is due. The next frame refers to this frame. A short delay of both costs less than the loss of both. An
+    /// answer that takes even longer means that the link is full.
     pub(super) fn deadline(&self, since: Instant) -> Instant {
         since + self.interval + self.round_trip
     }

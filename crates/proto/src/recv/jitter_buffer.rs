@@ -41,7 +41,7 @@ const MAX_QUEUED: u32 = RATE / 2;
 /// Maximum queue in entries: half a second of the shortest Opus payloads.
 const MAX_ENTRIES: usize = 200;
 
-/// Maximum target delay. Audio that is later is noticeable (ITU-R BT.1359: from 125 ms on).
+/// Maximum target delay. A longer delay between picture and sound is noticeable (ITU-R BT.1359: from 125 ms on).
 const MAX_TARGET: i64 = 125 * MS;
 
 /// Maximum excess over the target delay. Beyond it, payloads are dropped.

@@ -1,7 +1,7 @@
 //! Loss counting by packet number, with run lengths.
 //!
-//! A missing packet may still arrive. Therefore, it counts as lost only when the frame during which it was overtaken
-//! and the next frame have ended.
+//! A missing packet may still arrive. Therefore, it counts as lost only after two frames have ended: the frame during
+//! which a later packet overtook it, and the next frame.
 
 /// Size of the window in packets: 1.4 MB of datagrams, which is more than arrive between the ends of two frames on any lossy
 /// link. Older packets count as lost.

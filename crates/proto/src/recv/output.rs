@@ -79,13 +79,13 @@ pub struct FrameEnd {
 /// Whether the picture is intact, and the receiver's state for a key-frame request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PictureState {
-    /// Whether the newest frame is damaged. Later frames are then damaged too, until a frame has no reference or an
-    /// intact reference.
+    /// Whether the newest frame is damaged. Later frames are then damaged too, until a key frame, a frame with an
+    /// intact reference, or the end of an intra refresh.
     pub broken: bool,
-    /// The newest complete frame.
+    /// The newest frame that gave an intact picture; [`FrameId::NONE`] if there is none, or after a decoding error.
     pub last_good: FrameId,
     /// The newest ended frame, whatever its outcome. A frame in reassembly does not count, because it may be the key
-    /// frame that repairs the picture. A request that named it would trigger another key frame.
+    /// frame that repairs the picture. If a request named this frame, the host would send another key frame.
     pub newest: FrameId,
 }
 

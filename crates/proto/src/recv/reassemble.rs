@@ -1,11 +1,12 @@
 //! Reassembly of one view. Datagrams become ordered slices, each delivered as soon as it is complete.
 //!
 //! Frames are delivered in order, and slices in order within a frame. If later data overtakes a slice, the receiver
-//! waits for the slice for [`REORDER_WAIT`]. If FEC repair may still complete the slice, the wait lasts until the next
-//! frame is due; if a retransmission may, it lasts a round trip longer. The slice is then reported as
-//! [`VideoOutput::Missing`], and the frame continues. A frame with a missing reference is preceded by
-//! [`VideoOutput::Dropped`]. A gap in the frame numbers does not indicate a loss, because the host skips the numbers of
-//! unsent frames. Losses are detected by missing references.
+//! waits for the slice for [`REORDER_WAIT`]. If FEC repair may still complete the slice, the receiver waits at most
+//! until the next frame is due. If a retransmission may still complete it, the receiver waits at most a round trip
+//! longer. The slice is then reported as [`VideoOutput::Missing`], and the frame continues. A frame with a missing
+//! reference is preceded by [`VideoOutput::Dropped`]. A gap in the frame numbers does not indicate a loss, because the
+//! host skips the numbers of unsent frames. A lost frame is detected when a later frame refers to it, or when the host
+//! announces it.
 
 mod deadlines;
 

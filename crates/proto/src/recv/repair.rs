@@ -1,8 +1,8 @@
 //! FEC repair: restores lost bodies from parity shards.
 //!
-//! It keeps the bodies of protected frames in reassembly and their parity shards. When a block has received as many shards
-//! as it has data shards, its missing data is computed. Without losses, nothing is computed. Restored bodies are as
-//! untrusted as any other data from the host.
+//! It keeps the bodies of protected frames in reassembly, and their parity shards. As soon as the number of received
+//! shards of a block reaches its number of data shards, the missing data is computed. Without losses, nothing is
+//! computed. Restored bodies are as untrusted as any other data from the host.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::wire::fec::{BLOCK, FecRepair, MAX_PARITY, MAX_SHARD, MAX_SHARD_BODY, 
 use crate::wire::video::FecPlace;
 
 /// Maximum bytes of all stored shards: enough for two key frames of 3 MB with parity. Shards beyond it are not stored,
-/// so FEC cannot repair their blocks.
+/// so FEC may be unable to repair their blocks.
 pub(super) const MAX_SHARD_BYTES: usize = 16 << 20;
 
 /// Maximum number of frames whose shards are stored.

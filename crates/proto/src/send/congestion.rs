@@ -62,8 +62,8 @@ pub struct FrameTransit {
 /// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame interval. A
 /// narrow link may need almost a frame interval for one frame, and still be idle again when the next frame is sent.
 const LATE: Duration = Duration::from_millis(10);
-/// Number of consecutive late frames that prove congestion if the link spread them. A single late frame may only have
-/// met a pause between two datagrams.
+/// Number of consecutive late frames that prove congestion if the link spread them. A pause between two datagrams of a
+/// single frame is not enough.
 const SPREAD_FRAMES: u32 = 2;
 /// Minimum excess of a frame's spread over its sending time. A machine adds up to this time between two datagrams that
 /// arrive together (guess). A full link of 10 Mb/s adds the same time for each datagram.
@@ -112,9 +112,9 @@ const CLIMB_FREE: f64 = 1.15;
 const ROOM: f64 = 1.5;
 /// Increase near the rate at which the link was last full.
 const CLIMB_CAREFUL: f64 = 1.01;
-/// While the capacity of a full link is remembered, the target increases only up to this share of it, unless frames
-/// cross the link faster than the capacity by the factor [`WIDER`]. The rest is for frames that are larger than the
-/// mean.
+/// While the capacity of a full link is remembered, the target increases only up to this share of it. The rest is for
+/// frames that are larger than the mean. The limit does not apply if frames cross the link faster than the capacity by
+/// the factor [`WIDER`], or if the capacity was measured over several frames.
 const HELD: f64 = 0.85;
 const WIDER: f64 = 1.1;
 /// A rate counts as near the rate at which the link was last full if it is between these multiples of that rate.
@@ -391,7 +391,7 @@ impl Congestion {
         };
         let to = (capacity * BELOW_CAPACITY).max(self.target * LARGEST_CUT);
         if to >= self.target {
-            // A few large frames: the rate is right, and only the queue must drain.
+            // A few large frames caused the queue. The rate is right, and only the queue must drain.
             if wait > VERY_LATE {
                 self.fill(now, capacity);
             }

@@ -45,8 +45,8 @@ impl FecLevel {
 /// Loss rate below which FEC is off. At this rate, about one in a thousand frames of 16 datagrams loses a datagram.
 const NEGLIGIBLE: f64 = 5e-5;
 
-/// A small block may get up to this number of parity shards, even if it has fewer than twice that number of data
-/// shards, because the shards cost little and a burst may hit a small block completely.
+/// A small block may get up to this number of parity shards, even beyond the limit of its level. The shards cost
+/// little, and a burst may hit a small block completely.
 const SMALL: usize = 4;
 
 /// Number of data shards of the block that decides whether FEC helps at all: a frame of 10 Mb/s at 60 frames/s.

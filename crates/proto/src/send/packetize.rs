@@ -136,8 +136,8 @@ pub struct Protection {
 
 impl Protection {
     /// Adapts to the link. If the round trip is a frame interval or longer, a retransmission would arrive only with the
-    /// next frame and be useless. Retransmission is then off, and frames get more FEC. From half a frame interval on, a
-    /// retransmission is a visible delay, so bursts of losses get more FEC.
+    /// next frame and be useless. Retransmission is then off, and frames get more FEC. A retransmission that takes
+    /// longer than half a frame interval is a visible delay, so the limit of FEC is then raised for bursts of losses.
     pub fn follow(&mut self, link: &LinkState, interval: Duration) {
         self.resend = link.round_trip < interval;
         let level = match self.resend {

@@ -270,8 +270,8 @@ impl Policy {
     }
 
     /// Handles a rate estimate of the player's transport. Estimates replace the policy's congestion control until the
-    /// player changes. An estimate that differs from the target by less than a twentieth is ignored, unless it reaches
-    /// the maximum of the range.
+    /// player changes. After the first estimate, an estimate that differs from the target by less than a twentieth is
+    /// ignored, unless it reaches the maximum of the range.
     pub fn on_estimate(&mut self, estimate: Bitrate) {
         let before = self.estimate.map(|_| self.target());
         let to = self.settings.range.clamp(estimate);
@@ -295,7 +295,7 @@ impl Policy {
         self.settings.fps = fps;
     }
 
-    /// Sets the bounds of the rate. The rate restarts.
+    /// Sets the bounds of the rate, and restarts congestion control.
     pub fn set_range(&mut self, range: Range) {
         self.settings.range = range;
         self.congestion = self.settings.congestion();

@@ -124,8 +124,8 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// Adds a subscriber from the next key frame on, which follows soon. If `role` is the player's, an earlier player
-    /// becomes an observer.
+    /// Adds a subscriber. It gets frames from the next key frame on, which is requested now. If `role` is the player's,
+    /// an earlier player becomes an observer.
     pub fn subscribe(
         &mut self,
         id: SubscriberId,
@@ -188,16 +188,16 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// Sets the maximum rate. The rate control restarts at this maximum, or at the player's limit if that is lower.
+    /// Sets the maximum rate. Congestion control restarts at this maximum, or at the player's limit if that is lower.
     pub fn limit(&mut self, highest: Bitrate) {
         self.allowed = self.allowed.up_to(highest);
         self.policy
             .set_range(self.allowed.limited_to(self.constraints.bitrate));
     }
 
-    /// Changes the GOP size from the next frame on: a key frame every `frames` frames, at least 1; `None`: key frames
-    /// only on request (OpenUVR paper, section IV-B3). The rate control then divides the bits between key frames and
-    /// other frames for this GOP size.
+    /// Changes the GOP size from the next frame on: a key frame every `frames` frames (at least 1), or only on request
+    /// if `frames` is `None` (OpenUVR paper, section IV-B3). The rate control then divides the bits between key frames
+    /// and other frames for this GOP size.
     pub fn set_key_frame_interval(&mut self, frames: Option<u32>) {
         self.settings.policy.key_frame_interval = frames;
         self.policy.set_key_frame_interval(frames);
@@ -212,7 +212,7 @@ impl<S: Subscriber> Rendition<S> {
         key_every.filter(|_| referring)
     }
 
-    /// Updates the link state of each subscriber for which `look` returns one, like [`Feedback::Link`].
+    /// Updates the link state of each subscriber for which `look` returns a state, like [`Feedback::Link`].
     pub fn follow_links(&mut self, mut look: impl FnMut(SubscriberId) -> Option<LinkState>) {
         for member in &mut self.subscribers.members {
             member.link = look(member.id).or(member.link);

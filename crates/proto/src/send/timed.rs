@@ -83,11 +83,11 @@ impl TimedSender {
         self.repeats
     }
 
-    /// Adapts to the loss. Each payload is repeated one to seven times: as often as necessary for at most one payload
-    /// in 10 000 to be lost with all its repetitions.
+    /// Adapts to the loss. Each payload is repeated as often as necessary for at most one payload in 10 000 to be lost
+    /// with all its repetitions, but at least once and at most seven times.
     ///
     /// The loss model is Gilbert's: after a lost datagram, the next datagram is lost with probability 1 − 1 / (run
-    /// length).
+    /// length), or with the loss rate if that is higher.
     pub fn follow(&mut self, loss: Loss) {
         let again = (1.0 - 1.0 / loss.run.max(1.0)).max(loss.rate);
         let mut missing = loss.rate * again;

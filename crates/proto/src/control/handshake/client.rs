@@ -30,8 +30,8 @@ const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 /// answer. The client's cookie may be damaged or expired, or the host may have evicted the handshake.
 const SENDS_BEFORE_RESTART: u32 = 4;
 
-/// The client waits for this time before it accepts an untagged Refused, because an attacker on the path can forge one.
-/// If the Refused was forged, the genuine host's Answer normally arrives during the wait.
+/// The client waits for this time before it accepts an untagged Refused, because an on-path attacker can forge one. If
+/// the Refused was forged, the host's genuine Answer normally arrives during the wait.
 const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 
 /// How a client authenticates the host.
@@ -190,8 +190,8 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// Handles a datagram from the host's address. Foreign datagrams have no effect. A damaged or forged datagram can
-    /// make the handshake restart or fail.
+    /// Handles a datagram from the host's address. A datagram of another handshake has no effect. A damaged or forged
+    /// datagram can make the handshake restart or fail.
     ///
     /// # Errors
     /// The reason for the failure. The handshake is then over.
@@ -410,8 +410,8 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// Whether the client may restart from Hello. At pairing, the receiver of a Finish can test one guess of the PIN,
-    /// so a client sends only one Finish for each PIN.
+    /// Whether the client may restart from Hello. At pairing, each new Finish would let its receiver test another guess
+    /// of the PIN. Therefore, a client that has sent a Finish with a PIN does not restart.
     fn may_restart(&self) -> bool {
         match (&self.stage, &self.trust) {
             (Stage::Begun(_), _)

@@ -297,7 +297,7 @@ impl HostHandshake {
     /// Handles a datagram from `from`. `standing` returns the host's record of a client. It is called at most once per
     /// datagram, and only if the client has proved its address.
     ///
-    /// Datagrams that are not handshake messages or are damaged, forged or late have no effect.
+    /// A datagram that is not a handshake message, or is damaged, forged or late, establishes no session.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -372,16 +372,15 @@ impl HostHandshake {
         }
     }
 
-    /// If the limit for this pattern is reached, evicts a handshake of this pattern: the oldest one of the owner that
-    /// has the most handshakes.
+    /// If the limit for this pattern is reached, evicts a handshake of this pattern: the oldest of the owner with the
+    /// most handshakes.
     fn make_room(&mut self, pattern: Pattern) {
         let same = |half: &&HalfOpen| half.pattern == pattern;
         if self.halves.iter().filter(same).count() < MAX_HALF_OPEN {
             return;
         }
         let held = |of: &HalfOpen| self.halves.iter().filter(|h| h.of == of.of).count();
-        // The order is reversed, because `max_by_key` returns the last of several equal elements, and the oldest is
-        // wanted.
+        // Of several equal elements, `max_by_key` returns the last. In reverse order, this is the oldest.
         let all = self.halves.iter().enumerate().rev();
         let most = all.filter(|(_, half)| same(half));
         if let Some((index, _)) = most.max_by_key(|(_, half)| held(half)) {
@@ -442,7 +441,7 @@ impl HostHandshake {
             QuotaOwner::Network(network) => self.pairings.may(now, network),
             QuotaOwner::Device(id) => self.reconnections.may(now, id),
         };
-        // The rejection needs no reply, because an honest client retries.
+        // No reply is needed, because an honest client retries.
         if !may {
             return Err(Rejection::Silently);
         }

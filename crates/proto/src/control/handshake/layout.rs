@@ -205,7 +205,7 @@ impl Challenge {
 }
 
 /// Client: starts the key exchange. `client` and `tag` are zero at pairing; `spake` is zero at reconnection. In both
-/// patterns, Noise 1 is an ephemeral key and the tag of an empty payload. A Begin is as long as its Answer.
+/// cases, Noise 1 consists of an ephemeral key and the tag of an empty payload. A Begin is as long as its Answer.
 ///
 /// ```text
 ///  0      12         14     16      32       52       68      101       149       161   193

@@ -53,7 +53,7 @@ pub(super) struct Keys {
 }
 
 impl Noise {
-    /// Creates the client's side. `peer` is the host's key; it is `None` only at pairing.
+    /// Creates the client's side. `peer` is the host's key; `None` only at pairing.
     pub(super) fn client(
         identity: &Identity,
         peer: Option<&PublicKey>,
@@ -64,7 +64,7 @@ impl Noise {
         })
     }
 
-    /// Creates the host's side. `peer` is the client's key; it is set only at reconnection.
+    /// Creates the host's side. `peer` is the client's key; `None` except at reconnection.
     pub(super) fn host(
         identity: &Identity,
         peer: Option<&PublicKey>,

@@ -54,7 +54,7 @@ fn a_browser_takes_over_and_gives_the_role_back_when_it_leaves() {
         [watches(DESK, ObserverReason::TakenOver)]
     );
     assert_eq!(roles.player(), Some(BROWSER));
-    // A displaced player comes before a waiting one.
+    // A displaced player takes precedence over a member that requested to play.
     assert!(roles.leave(BROWSER));
     assert_eq!(changes(&mut roles), [plays(DESK)]);
     assert!(roles.leave(DESK));

@@ -1,7 +1,7 @@
 //! Wait times for missing data, and retransmission requests.
 //!
-//! FEC repair is awaited until the next frame is due. Requested data is awaited for another round trip, because the next
-//! frame refers to the incomplete one.
+//! FEC repair is awaited at most until the next frame is due. Requested data is awaited for at most another round trip,
+//! because the next frame refers to the incomplete one.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
 use crate::wire::control::RetransmissionRequest;
 
-/// Maximum processing time of a request at the host, which may be encoding (guess). On a long round trip, half of the
-/// round trip is allowed for the jitter, if that is longer.
+/// Maximum processing time of a request at the host, which may be encoding (guess). If half a round trip is longer, it
+/// applies instead, because a long path has more jitter.
 const ANSWER_WAIT: Duration = Duration::from_millis(3);
 
 /// Frame interval until the host has announced it.

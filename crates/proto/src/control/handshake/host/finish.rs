@@ -105,7 +105,7 @@ impl HostHandshake {
         if self.admitting(now, from)?.serial != window {
             return Err(Refusal(Reason::PairingClosed, 0).into());
         }
-        // From here on, a Finish that is not answered with a Confirm uses up a try.
+        // From here on, a Finish with a wrong PIN or from a forbidden device uses up a try.
         let name = noise.read(&finish.noise);
         let (Some(name), Some(peer)) = (name, noise.peer()) else {
             self.count_wrong(now, from, |tries_left| PairingEvent::WrongPin {
