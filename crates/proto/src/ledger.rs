@@ -15,9 +15,9 @@ use crate::wire::control::Report;
 /// about every two round trips, so several repetitions were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of frames without a report: the frames within [`REPORT_TIMEOUT`] at 240 frames/s, rounded up. Frames
-/// in hand are not counted: they have been handed to a component but not sent yet, and the subscriber's queue limits
-/// their number (`send::intake`).
+/// Maximum number of frames without a report: the frames within [`REPORT_TIMEOUT`] at 240 frames/s, rounded up. The
+/// limit does not apply while the oldest frame is in hand, that is, handed to a component but not sent yet. The
+/// subscriber's queue limits the number of such frames (`send::intake`).
 const MAX_PENDING: usize = 512;
 
 /// A frame that was sent to a subscriber.
