@@ -219,9 +219,8 @@ impl Guest {
     /// the target of `input`. If `display` is empty, the variable `DISPLAY` names the display. Clients see the pointer
     /// of that display if [`Config::cursor`] is set. If `display` is `None`, neither pointer nor clipboard is shared.
     ///
-    /// # Errors
-    /// The errors of [`Guest::start`]. If the pointer or the clipboard cannot be opened, the guest posts a warning and
-    /// continues without it.
+    /// # Errors The errors of [`Guest::start`]. If the pointer, the clipboard, the game pads or the gateway's socket
+    /// cannot be opened, the guest posts a warning and continues without it.
     pub fn on_display(
         config: &Config,
         input: InputTarget,
@@ -447,7 +446,7 @@ impl Guest {
     }
 
     /// Waits for input, at most for `timeout`, and passes the oldest event to `handle`. A picture that another thread
-    /// begins before `handle` returns does not show the event.
+    /// begins before `handle` returns does not show the event, unless `handle` calls [`Guest::accept_input`].
     pub fn deliver_input(&self, timeout: Duration, handle: impl FnOnce(ApplicationInput)) {
         if self.forked() {
             return;

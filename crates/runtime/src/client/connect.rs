@@ -76,8 +76,8 @@ pub(super) struct ConnectOptions<'a> {
     pub(super) paths: &'a [PathId],
     /// The forced transport, if any.
     pub(super) only: Option<TransportKind>,
-    /// Whether the client reconnects to a lost host. In this case, each attempt is short, because the round-trip time
-    /// is known, and all of them end after [`RECONNECT_ROUND`], because the host may return at another address.
+    /// Whether the client reconnects to a lost host. If so, each attempt is short, because the round-trip time is
+    /// known. All attempts together end after [`RECONNECT_ROUND`], because the host may return at another address.
     pub(super) lost: bool,
 }
 
@@ -98,8 +98,8 @@ impl From<HandshakeError> for ConnectError {
 }
 
 impl ConnectError {
-    /// Whether a retry may succeed if the host was reached before. An unauthenticated refusal never ends reconnection,
-    /// because an on-path attacker can forge it.
+    /// Whether a retry may succeed if the host was reached before. Apart from a refused ticket, an unauthenticated
+    /// refusal never ends reconnection, because an on-path attacker can forge it.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             ConnectError::Handshake(e) => matches!(

@@ -36,8 +36,8 @@ const RETRY: Duration = Duration::from_millis(500);
 /// If the host is silent for this long, the client reconnects. A host sends at least four pings in this time.
 const LINK_CUT: Duration = Duration::from_millis(2000);
 
-/// If an iteration is delayed by this much, the thread counts as stalled, because this machine slept or the process was
-/// stopped. The host uses the same value.
+/// If an iteration is delayed by this much, the thread counts as stalled, because the process or its virtual machine
+/// was stopped. The host uses the same value.
 const STALL: Duration = Duration::from_millis(500);
 
 /// State that outlives a session. [`ActiveSession`] has the state of a single session.

@@ -3,8 +3,8 @@
 //! The prober tests the transports one after the other with a real exchange ([`ClientSession::probe`]), best first: UDP
 //! with GSO, raw Ethernet if the host is on the same segment, plain UDP. The session runs in the meantime. If the
 //! selected transport fails later, the session returns to its initial path. If the initial path answers again after an
-//! outage, UDP with GSO and plain UDP are probed again, because the path may have changed, for example its MTU. A
-//! longer outage ends the session, and the next session probes all transports.
+//! outage, the transports are probed again, because the path may have changed, for example its MTU. Raw Ethernet is
+//! probed at most once per session. A longer outage ends the session, and the next session probes all transports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -267,8 +267,8 @@ impl TransportProber {
         }
     }
 
-    /// Returns to the initial path if the current transport is dead. After an outage of the initial path, probes UDP
-    /// again.
+    /// Returns to the initial path if the current transport is dead. After an outage of the initial path, probes the
+    /// transports again.
     pub(super) fn check_alive(
         &mut self,
         now: Instant,

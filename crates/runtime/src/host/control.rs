@@ -219,7 +219,7 @@ impl Control {
                 let answer = unknown.then(|| sessions.answer_unknown_session(now, from, datagram));
                 drop(sessions);
                 if let Some(answer) = answer.flatten() {
-                    // The peer retransmits.
+                    // Ignore errors, because the peer retransmits.
                     let _ = shared.link.send(from, &answer, answer.len());
                 }
                 // A rejected datagram changes nothing, so skip the update. A flood of such datagrams is then cheap.

@@ -191,7 +191,8 @@ impl HostRuntime {
     }
 
     /// Records activity of a subscriber's client. The client's gateway calls this at least twice a second while the
-    /// client is the player, and every 50 ms while keys are down. Input, poses and feedback also count as activity.
+    /// client is the player, and every 50 ms while keys are down. Input, poses, controller states, display properties,
+    /// and feedback other than rate estimates also count as activity.
     pub fn on_activity(&self, subscriber: SubscriberId) {
         let mut host = self.shared.sessions();
         let news = host.on_activity(clock::now(), subscriber);

@@ -286,9 +286,9 @@ impl Pipeline {
         }
     }
 
-    /// Replaces a failed encoder with the first software encoder that opens, if the failed encoder uses hardware, has
-    /// coded frames before, and has the same codec. In this case, ends the frame and posts one warning. Returns whether
-    /// the encoder was replaced.
+    /// If a hardware encoder fails after it has coded frames, and its codec is that of the software encoders, replaces
+    /// it with the first software encoder that opens. Then ends the frame and posts one warning. Returns whether the
+    /// encoder was replaced.
     fn falls_back(&mut self, stage: Stage, why: &str) -> bool {
         let failed = self.encoding.encoder;
         let same_codec = failed.codec == automatic::software().codec;

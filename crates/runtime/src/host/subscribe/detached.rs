@@ -92,7 +92,7 @@ impl Backlog {
         }
     }
 
-    /// Returns whether another frame is accepted, and counts it if so. Called only by the media thread.
+    /// Returns whether another frame is accepted, and counts it if so. Called only by the rendition's thread.
     fn take(&self, now: Instant) -> bool {
         let frames = self.frames.load(Ordering::Acquire);
         if frames == 0 {
@@ -250,7 +250,7 @@ impl Thread {
             Call::Begin(now, frame) => {
                 let name = frame.header.frame;
                 self.backlog.oldest.store(now.0, Ordering::Release);
-                // If the previous frame was truncated, the media thread has already recorded its outcome.
+                // If the previous frame was truncated, the rendition has already recorded its outcome.
                 frames.skipped = None;
                 if let Some(cut_off) = frames.open.take() {
                     let (stage, why) = OVERFLOW;
