@@ -1,4 +1,5 @@
-//! A browser's connection for the lifetime of its WebSocket: signalling, then the messages of a player or observer.
+//! A browser's connection: signalling over its WebSocket, then the messages of a player or observer. The connection
+//! ends with the WebSocket, unless the portal that carried the WebSocket is gone.
 
 mod pairing;
 mod session;
@@ -150,7 +151,7 @@ struct Connection {
     shared: Arc<Shared>,
     /// Other addresses at which this machine is reachable.
     known: watch::Receiver<Vec<SocketAddr>>,
-    /// Set when the gateway stops. The gateway waits until all receivers are dropped.
+    /// Set when the gateway stops. The gateway then waits until all receivers are dropped, at most `GOODBYE_TIMEOUT`.
     stopping: watch::Receiver<bool>,
     /// Devices that the portal disconnects.
     dismissed: broadcast::Receiver<PublicKey>,

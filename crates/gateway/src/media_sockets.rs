@@ -72,7 +72,6 @@ impl MediaSockets {
     /// The additional sockets, each with an address. At such a socket, the gateway accepts only datagrams from its
     /// address, from which browsers on this machine send. Other machines cannot forge it, because the kernel drops
     /// packets from a network that have a local source address.
-    /// local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();
         let copies = pairs.map(|(ip, socket)| Ok((*ip, socket.try_clone()?)));

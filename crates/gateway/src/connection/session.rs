@@ -41,7 +41,7 @@ const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 /// Time after which a page that sends no messages is disconnected.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// If a call of `Session::turn` is late by this much, the machine slept or the process was stopped.
+/// If a call of `Session::turn` is late by this much, the process or its virtual machine was stopped.
 const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
 /// Maximum number of input events that the host has not accepted. If there are more, they are replaced by a release of
@@ -106,7 +106,7 @@ pub(super) struct Session {
     sound: Option<Receiver<Payload>>,
     /// Number of samples forwarded so far. Opus timestamps count samples, independently of clocks.
     samples: u64,
-    /// The current second and the requests in it.
+    /// Start of the current second, and the number of requests in it.
     requests: (Instant, u32),
     /// The requested change of role: whether the page wants to be the player, and whether it takes over that role. The
     /// request is sent after the current messages have been handled.
@@ -367,7 +367,7 @@ impl Session {
         }
     }
 
-    /// Handles each report once. The page repeats the newest one, because messages may be lost.
+    /// Handles each report once. The page sends each report several times, because messages may be lost.
     fn report(&mut self, shared: &Shared, report: &Report) {
         if report.frame <= self.reported {
             return;

@@ -92,7 +92,7 @@ impl FrameSlots {
     }
 
     /// The time for a frame that was captured at `captured`; never before `earliest`. If no free slot is nearby, as in
-    /// a burst of frames, the frame keeps its capture time.
+    /// a burst of frames, the frame keeps its capture time, or gets `earliest` if that is later.
     fn place(&mut self, captured: u64, earliest: u64) -> u64 {
         let exact = captured.max(earliest);
         if self.per_second == 0 {
@@ -223,7 +223,7 @@ impl Fragments {
         self.cut();
     }
 
-    /// Ends the recording at this time. The last frame ends at the same time.
+    /// Ends the recording at this time. The last frame ends at the same time, but lasts at least 1/60 s.
     pub fn finish(&mut self, ended: Instant) {
         if let Some((newest, began)) = self.newest.as_ref().zip(self.began) {
             let least = newest.at + u64::from(VIDEO_RATE) / 60;
