@@ -1,5 +1,6 @@
-//! The pairing that waits for its PIN or is being completed ([`Desk`]). One pairing runs at a time. A network whose
-//! pairings failed has to wait. A network that starts pairing again and again yields to networks that do so less often.
+//! The pairing that waits for its PIN or is being completed ([`Desk`]). One pairing runs at a time. A network with
+//! several failed pairings has to wait. A network that starts pairing again and again yields to networks that do so
+//! less often.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -102,7 +103,7 @@ impl Counts {
     }
 }
 
-/// The running pairing, and the failures of each network.
+/// The running pairing, and the attempts and failures of each network.
 #[derive(Default)]
 pub(crate) struct Desk(Mutex<State>);
 
