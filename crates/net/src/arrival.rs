@@ -26,8 +26,8 @@ pub struct Arrival {
     pub ecn: Option<Ecn>,
 }
 
-/// Maximum age of a valid timestamp (guess: five times the two seconds within which a receiver reads again). An older
-/// timestamp means that the wall clock was set while the datagram waited.
+/// Maximum age of a valid timestamp (guess: five times two seconds, the longest interval at which a receiver reads). An
+/// older timestamp means that the wall clock was set while the datagram waited.
 const OLDEST: i64 = 10_000_000_000;
 
 /// Maximum time between two clock readings that count as simultaneous, in ns: the resolution of the congestion control.
