@@ -73,8 +73,8 @@ pub struct Actions {
 
 /// A queue discipline.
 pub trait Aqm<T>: fmt::Debug + Send {
-    /// Takes a packet at `now`. The discipline drops this packet or others if the queue is full or to signal
-    /// congestion.
+    /// Takes a packet at `now`. If the queue is full, or to signal congestion, the discipline drops this packet or
+    /// others.
     fn enqueue(&mut self, now: Instant, packet: Packet<T>);
 
     /// Returns the packet to transmit at `now`; `None` if no packet waits. May drop packets.

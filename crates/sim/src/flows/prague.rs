@@ -1,8 +1,8 @@
 //! Prague: a scalable congestion control for L4S (draft-briscoe-iccrg-prague-congestion-control).
 //!
 //! Alpha is the moving average of the share of marked bytes. After a round trip with marks, the window decreases by the
-//! fraction alpha/2. Otherwise, it grows by a segment per round trip, or by less if the round trip is shorter than the
-//! virtual one. Packets are paced at one window per round trip. A loss halves the window.
+//! fraction alpha/2. Acknowledgements without marks increase it by a segment per round trip, or by less if the round
+//! trip is shorter than the virtual one. Packets are paced at one window per round trip. A loss halves the window.
 
 use std::time::Duration;
 
