@@ -254,7 +254,8 @@ impl Peer {
         let before = state.rtc.direct_api().local_ice_credentials();
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         if state.rtc.direct_api().local_ice_credentials() != before {
-            // `str0m` has forgotten the addresses. It would accept no repeated request with the previous credentials.
+            // `str0m` has forgotten the addresses, and no longer accepts a repeated request with the previous
+            // credentials.
             state.sources = Sources::default();
         }
         state.settle(Instant::now(), &self.sockets);

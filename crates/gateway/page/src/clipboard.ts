@@ -118,7 +118,7 @@ export class Clipboard {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // The text is written again at the next key press.
+      // Writing is retried at the next key press or click.
       return;
     }
     this.known = text;

@@ -16,7 +16,7 @@ function milliseconds(value: number | undefined): string {
   return value === undefined ? "–" : value.toFixed(1);
 }
 
-/** A bar for each stage: the median interval from the previous stage to this one. */
+/** A bar for each stage: from the median of the previous stage to the median of this one. */
 function bars(rows: { p50?: number; p95?: number }[]): HTMLElement[] {
   const end = Math.max(1, ...rows.map(({ p95 }) => p95 ?? 0));
   let before = 0;

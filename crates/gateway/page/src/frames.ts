@@ -6,7 +6,7 @@ import type { Left, Report } from "./wire";
 /** Maximum number of pending frames: two seconds. */
 const MOST = 120;
 
-/** Each report is repeated in this many messages, since messages may be lost. */
+/** Number of earlier reports that are repeated together with new ones, since messages may be lost. */
 const REPEATED = 4;
 
 /** A frame passed to the compositor, with its stages in milliseconds after Captured. */
@@ -37,7 +37,7 @@ export class Frames {
   private early = new Map<number, Handed>();
   private newest = 0;
   private echoed = 0;
-  /** The pose of the newest frame. */
+  /** Number of the pose of the newest presented frame; 0: unknown. */
   private posed = 0;
   private recent: Report[] = [];
   readonly counts = { shown: 0, superseded: 0, hidden: 0 };
@@ -137,7 +137,7 @@ export class Frames {
   }
 
   private report(news: Report[]) {
-    // Each outcome is repeated in the next messages, oldest first.
+    // The newest earlier reports are repeated, oldest first.
     this.recent = [...this.recent, ...news].slice(-(REPEATED + news.length));
     for (let at = 0; at < this.recent.length; at += 20) this.emit(this.recent.slice(at, at + 20));
   }

@@ -13,7 +13,7 @@ const BUTTON = { left: 0x110, right: 0x111 };
 /** A wheel notch in wire units. */
 const NOTCH = 120;
 
-/** Scales a movement to the range of the wire format. */
+/** Rounds a movement and limits it to the range of the wire format. */
 function short(value: number): number {
   return Math.max(-32768, Math.min(32767, Math.round(value)));
 }
@@ -195,7 +195,7 @@ export class Input {
     if (dx !== 0 || dy !== 0) this.push({ kind: "wheel", dx: short(dx), dy: short(dy) }, at);
   }
 
-  /** Releases everything: the page lost the focus. */
+  /** Releases everything, for example because the page lost the focus. */
   release() {
     this.forget();
     if (this.to.plays()) this.push({ kind: "releaseAll" }, performance.now());

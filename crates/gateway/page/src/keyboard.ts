@@ -51,7 +51,7 @@ function composes({ key, keyCode, isComposing }: Press): boolean {
 }
 
 export class Keyboard {
-  /** Keys that are held at the host, with the modifier of each. */
+  /** Keys that are held at the host. The value is the name of a modifier, and null for other keys. */
   private readonly held = new Map<number, string | null>();
   /** For each held keypad key, the key that was sent instead. Stored, because NumLock may change before the release. */
   private readonly others = new Map<string, number>();

@@ -5,7 +5,7 @@ import { offerOnly } from "./support";
 
 export interface Events {
   state(words: string): void;
-  /** The tracks are available. */
+  /** A track is available. */
   video(track: MediaStreamTrack, receiver: RTCRtpReceiver): void;
   sound(track: MediaStreamTrack): void;
   /** An unreliable message: see wire.ts. */
@@ -54,7 +54,7 @@ export class Link {
     this.socket.onopen = () => this.send({ type: "connect", connectionId: this.id });
     this.socket.onmessage = (message) => void this.signalled(JSON.parse(message.data));
     this.socket.onclose = () => {
-      // The portal has restarted. A running session does not need the portal until an ICE restart.
+      // The portal may have restarted. A running session does not need the portal until an ICE restart.
       if (isPortal && this.peer?.connectionState === "connected") return;
       this.close("the host closed the connection", true);
     };

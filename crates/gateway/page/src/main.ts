@@ -310,7 +310,7 @@ async function beginOnce(pin: string) {
   if ("refused" in answer) {
     showStatus("not logged in");
     notice.hide();
-    // The first refusal only means that a PIN is needed.
+    // A refusal without a PIN and a ticket usually means only that a PIN is needed.
     byId("refused").textContent = pin === "" && !hasTicket() ? "" : answer.refused;
     form.hidden = false;
     byId("pin").focus();
@@ -329,7 +329,7 @@ function showEnd({ over, title }: { over: string; title: string }) {
   if (document.fullscreenElement) void document.exitFullscreen();
 }
 
-/** Polls the portal for the end of the session, to stop reconnecting. */
+/** Polls the portal for the end of the session. Then shows the end, without the button for reconnecting. */
 async function pollForEnd() {
   for (let attempt = 0; attempt < END_POLLS; attempt += 1) {
     const answer = await enter().catch(() => null);
@@ -372,8 +372,8 @@ byId("again").addEventListener("click", () => {
   notice.reconnecting("");
   void start("");
 });
-// A button that is pressed with the mouse does not get the focus. A button that is pressed with the keyboard gives the
-// focus back to the picture.
+// A button of the bar that is pressed with the mouse does not get the focus. Other pressed buttons give the focus back
+// to the picture.
 for (const bar of [byId("actions"), menu])
   bar.addEventListener("click", (event) => {
     if (!(event.target instanceof Element) || !event.target.closest("button:not(#open-menu)")) return;

@@ -20,7 +20,7 @@ export class Notice {
     this.show("Reconnecting…", why, false);
   }
 
-  /** The host is available, but its application is not. */
+  /** There is no connection yet; the page tries again automatically. */
   waiting(why: string) {
     this.show("Waiting…", why, false);
   }

@@ -1,4 +1,4 @@
-// Input queue: every event is repeated in each message until the host acknowledges it, as in
+// Input queue: each message repeats the oldest events that the host has not acknowledged, as in
 // crates/proto/src/input/outbox.rs. Lost and late messages have no effect.
 
 import { input, MAX_EVENTS, type InputEvent, type Sampled } from "./wire";
@@ -66,7 +66,10 @@ export class Outbox {
     this.sampled.delete((this.newest - SAMPLED) >>> 0);
   }
 
-  /** Merges a movement into the previous one if the pending events exceed one message. Returns whether it did. */
+  /**
+   * Merges a pointer movement or a pad's state into the previous event if that event is of the same kind and the
+   * pending events exceed one message. Returns whether it did.
+   */
   private merged(event: InputEvent): boolean {
     if (this.waiting.length <= MAX_EVENTS) return false;
     const newest = this.waiting[this.waiting.length - 1];

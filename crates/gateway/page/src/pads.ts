@@ -56,7 +56,7 @@ export class Pads {
     if (!motors) return;
     const [strongMagnitude, weakMagnitude] = [strong / 65535, weak / 65535];
     const effect = { duration: lasts, strongMagnitude, weakMagnitude };
-    // The pad has no motors, or was unplugged in the meantime.
+    // This fails if the pad has no motors, or was unplugged in the meantime.
     const runs = lasts === 0 ? motors.reset() : motors.playEffect("dual-rumble", effect);
     void runs.catch(() => undefined);
   }

@@ -71,7 +71,7 @@ export class Pairing {
     } else if (this.client === null) this.over();
   }
 
-  /** The connection has ended, or its role is to watch. */
+  /** The connection has ended, or this page only watches. */
   forget() {
     this.client = null;
     this.trying = false;

@@ -41,7 +41,7 @@ export async function enter(): Promise<LogIn> {
   return { device: play.title };
 }
 
-/** Shows the link back; `leave` is called when it is followed. */
+/** Shows the link back; `leave` is called when it is followed in this tab. */
 export function showWayBack(header: Element, leave: () => void): void {
   const link = document.createElement("a");
   link.id = "back";

@@ -25,7 +25,7 @@ async function decodedCodecs(): Promise<string[]> {
   }
 }
 
-/** The host's video codecs; empty on the page of a portal, which does not serve this list. */
+/** The host's video codecs; empty if unknown, as on the page of a portal, which does not serve this list. */
 async function hostCodecs(): Promise<string[]> {
   const answer = await fetch("codecs").catch(() => null);
   return answer?.ok ? ((await answer.json()) as string[]) : [];

@@ -50,8 +50,7 @@ export class Touch {
     if (!before) return;
     this.fingers.set(id, finger);
     if (this.does === "turns") {
-      // Natural scrolling: a movement down shows the content above. Each of the two fingers contributes half of the
-      // distance.
+      // Natural scrolling: a movement down shows the content above. Each finger contributes its share of the distance.
       const share = NOTCH * this.fingers.size;
       this.to.wheel((before.x - finger.x) / share, (finger.y - before.y) / share, at);
       return;

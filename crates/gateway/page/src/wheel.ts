@@ -42,7 +42,7 @@ export class Wheel {
     return { dx, dy };
   }
 
-  /** Resets for another device. */
+  /** Discards the movement that is not sent yet. */
   forget() {
     this.rest = { x: 0, y: 0 };
   }

@@ -367,7 +367,7 @@ impl Session {
         }
     }
 
-    /// Handles each report once. The page sends each report several times, because messages may be lost.
+    /// Handles each report once. The page sends the newest reports several times, because messages may be lost.
     fn report(&mut self, shared: &Shared, report: &Report) {
         if report.frame <= self.reported {
             return;

@@ -47,6 +47,6 @@ export function feel(sources: XRInputSource[], { hand, amplitude, lasts }: Hapti
   const source = sources.find(({ handedness }) => handedness === (hand === 0 ? "left" : "right"));
   const motor = source?.gamepad?.hapticActuators?.[0] as { pulse?(value: number, ms: number): Promise<boolean> } | undefined;
   const duration = amplitude > 0 ? Math.max(SHORTEST, lasts) : 0;
-  // The controller was put away in the meantime.
+  // This fails if the controller was put away in the meantime.
   void motor?.pulse?.(amplitude, duration)?.catch(() => undefined);
 }

@@ -19,7 +19,7 @@ export interface Scene {
   posed(head: Head, at: number): void;
   /** Properties of the headset's display. */
   sees(display: Display): void;
-  /** State of the controllers; empty without a session. */
+  /** State of the controllers; empty while no session is visible. */
   held(sources: XRInputSource[], frame: XRFrame | null, space: XRReferenceSpace | null): void;
   /** The newest picture was drawn for the headset's display. */
   shown(): void;

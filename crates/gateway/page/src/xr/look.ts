@@ -25,7 +25,7 @@ export class Look {
   });
   private moved = 0;
 
-  /** Listens for the mouse on this element. While `looks` returns true, stops the propagation of the mouse's events. */
+  /** Listens for pointer events on this element. While `looks` returns true, stops their propagation. */
   constructor(
     private readonly area: HTMLElement,
     private readonly looks: () => boolean,
@@ -68,7 +68,7 @@ export class Look {
     this.pitch = Math.max(-STEEP, Math.min(STEEP, this.pitch + sign * y * TURN));
   }
 
-  /** Whether looking around is enabled. */
+  /** Whether the browser permits looking around. The browser may prompt the user. */
   async isAllowed(): Promise<boolean> {
     return !Phone.isHeld() || (await this.phone.isAllowed());
   }

@@ -4,7 +4,7 @@
 import { pose } from "../wire";
 import { exponential, inverse, logarithm, times, type Quaternion, type Vector } from "./math";
 
-/** Number of sampling times kept: more than two seconds of a display at 120 Hz. */
+/** Number of sampling times kept: four seconds of a display at 120 Hz. */
 const KEPT = 512;
 
 /** Maximum distance in milliseconds between two poses for estimating a velocity. */

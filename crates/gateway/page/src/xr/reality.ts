@@ -26,7 +26,7 @@ export interface Page {
   plays(): boolean;
   sendControl(message: Uint8Array<ArrayBuffer>): void;
   words(words: string): void;
-  /** Called when a picture was drawn, with the age of the picture's pose in milliseconds. */
+  /** Called when a picture with another pose was drawn, with the age of this pose in milliseconds. */
   drawn(motionToPhoton: number): void;
 }
 
@@ -156,7 +156,7 @@ export class Reality {
     this.page.sendControl(displayMessage(this.displays.said, display));
   }
 
-  /** Sends that the headset was taken off. */
+  /** Sends that no controllers and no headset are in use any more. */
   private sayRelease() {
     if (this.release.hands > 0) this.held([null, null]);
     if (this.release.headset === 0) return;
