@@ -52,7 +52,7 @@ impl Losses {
     }
 
     fn settle_through(&mut self, through: u64) {
-        // There are no packets beyond the window.
+        // No packet beyond the window has arrived, so the packets from there to `through` are all lost.
         let within = through.min(self.settled.saturating_add(WINDOW));
         for number in self.settled..within {
             let (word, bit) = Self::place(number);
