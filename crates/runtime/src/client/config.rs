@@ -324,7 +324,7 @@ impl Config {
                 .fallback(&why.to_string())
                 .map(|why| (None, Some(why)));
         }
-        // The check has created the file of a playback into a file. Each session continues this file.
+        // If the output is a file, the check has created it, and each session appends to it.
         let settings = audio::Settings {
             resume: true,
             ..settings

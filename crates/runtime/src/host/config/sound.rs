@@ -81,7 +81,7 @@ impl Config {
         let (name, settings) = (name.to_owned(), self.audio_settings(device));
         (Renderer::open().and_then(|_| audio::open_playback(&name, &settings)))
             .map_err(|why| format!("microphone: {why}"))?;
-        // The check has created the file of a playback into a file. Each session continues this file.
+        // If the output is a file, the check has created it, and each session appends to it.
         let settings = audio::Settings {
             resume: true,
             ..settings
