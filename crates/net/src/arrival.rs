@@ -17,8 +17,8 @@ pub struct Arrival {
     /// The path on which it arrived.
     pub from: PathId,
     /// Arrival time on the monotonic clock, which does not depend on the reader's wake-up latency. `None` if the
-    /// transport has no timestamps (AF_XDP in copy mode) or if the timestamp is implausible, because the wall clock was
-    /// set after the arrival.
+    /// transport has no timestamps (AF_XDP in copy mode) or if the timestamp is implausible, for example because the
+    /// wall clock was set after the arrival.
     pub at: Option<Instant>,
     /// The ECN field of the IP header; `None` for a transport without IP, or before
     /// [`Link::read_ecn`](crate::Link::read_ecn). The kernel joins only datagrams with equal ECN fields (GRO), so the
@@ -60,8 +60,8 @@ impl Clocks {
         clocks
     }
 
-    /// The timestamp on the monotonic clock; `None` if it is in the future or older than `OLDEST`, because the wall
-    /// clock has been set since.
+    /// The timestamp on the monotonic clock; `None` if it is in the future or older than `OLDEST`: the wall clock has
+    /// been set since, or these clocks were read before the arrival.
     pub(crate) fn arrived(self, stamp: WallTime) -> Option<Instant> {
         let age = self.wall.checked_sub(stamp.0)?;
         (0..=OLDEST)
