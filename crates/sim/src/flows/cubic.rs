@@ -67,7 +67,8 @@ impl Control for Cubic {
         let t = (ack.now.since(begin) + ack.smoothed).as_secs_f64();
         let cubic = C * (t - k).powi(3) + self.window_max;
         let target = cubic.clamp(self.window, self.window * 1.5);
-        // From the window before the last reduction on, Reno grows by a segment per round trip (section 4.3).
+        // Once `W_est` has reached the window before the last reduction, it grows by a segment per round trip (section
+        // 4.3).
         let alpha = if self.reno < self.prior { ALPHA } else { 1.0 };
         self.reno += alpha / self.window;
         let now = C * (ack.now.since(begin).as_secs_f64() - k).powi(3) + self.window_max;
