@@ -255,7 +255,7 @@ fn threshold(form: Form, luma: &[f32; CELLS]) -> Option<f32> {
             }
         }
     }
-    // A row and its inverse have equal numbers of white and black cells.
+    // Together, the sync cells of both rows have equal numbers of white and black cells.
     let each = f32::from(u8::try_from(SYNC_CELLS * ROWS / 2).unwrap_or(u8::MAX));
     let (white, black) = (white / each, black / each);
     (white - black >= MIN_CONTRAST).then_some((white + black) / 2.0)

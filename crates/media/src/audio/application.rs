@@ -18,7 +18,7 @@ use openuvr_clock as clock;
 /// Assumed size of the application's reads until the first read: the usual period of a device.
 const DEFAULT_BLOCK: Duration = Duration::from_millis(10);
 
-/// Maximum read size that is prebuffered.
+/// Maximum of the read size for which samples are buffered in advance.
 const MAX_BLOCK: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

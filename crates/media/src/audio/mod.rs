@@ -75,7 +75,7 @@ pub trait AudioCapture: Send {
 /// Result of [`AudioCapture::read`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AudioEvent {
-    /// The block is full; the capture time of its first sample.
+    /// The block is full. The value is the capture time of its first sample.
     Captured(Instant),
     /// The timeout expired; the block is unspecified.
     TimedOut,
@@ -108,9 +108,8 @@ pub trait AudioPlayback: Send {
 
     /// Waits at most `timeout` (`None`: no limit), or until a [`Waker`] is raised. Returns whether a waker was raised.
     ///
-    /// # Errors
-    /// [`AudioError`] if the device is found to be gone; [`level`](AudioPlayback::level) detects
-    /// this in any case.
+    /// # Errors [`AudioError`] if this call detects that the device is gone. [`level`](AudioPlayback::level) always
+    /// detects this.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError>;
 
     /// A handle with which another thread makes [`AudioPlayback::wait`] return.

@@ -1,5 +1,5 @@
-//! Pictures that the application submits itself, from a thread of this process. No display is involved, and this module
-//! does not copy pictures: a picture belongs to its owner until the host no longer needs it.
+//! Pictures that the application submits itself, from a thread of this process. No display is involved. This module
+//! does not copy pictures: the host reads each picture in its owner's memory.
 //!
 //! The application may continue immediately (the newest picture wins), or wait until its picture is encoded and sent.
 //! These are OpenUVR's continuous and synchronous modes (paper, section V-E).

@@ -18,7 +18,8 @@ use crate::halves::halves;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
 /// Blocks are widened to multiples of this number of pixels, so that each pixel is processed by the same instructions
-/// as in a complete row. `yuv` processes up to 64 pixels at once and rounds the remainder differently.
+/// as in a complete row. The crate `yuv` processes up to 64 pixels at once, and rounds differently in the remainder of
+/// a row.
 const ALIGNMENT: u32 = 64;
 
 /// The converted picture's memory, reused from frame to frame.

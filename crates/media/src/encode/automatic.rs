@@ -38,8 +38,8 @@ pub fn software() -> &'static Backend {
     &BACKENDS[0]
 }
 
-/// The encoder that replaces a hardware encoder of H.264 that has failed: the first software encoder of H.264 that
-/// `opens`. If none does, [`software`], whose error then appears when it is opened.
+/// The encoder that replaces a failed hardware encoder of H.264: the first software encoder of H.264 for which `opens`
+/// returns true. If there is none, the result is [`software`]; the attempt to open it then returns the error.
 #[must_use]
 pub fn replacement(mut opens: impl FnMut(&'static Backend) -> bool) -> &'static Backend {
     let mut all = BACKENDS

@@ -1,7 +1,7 @@
 //! Encode: turns a picture into slices, each delivered as soon as it is ready.
 //!
-//! A new encoder needs one file with one [`Backend`], one entry in `GROUPS`, and its name in the command line's
-//! options. CONTRIBUTING.md has the steps.
+//! A new encoder needs one file with one [`Backend`], one entry in `GROUPS`, and a description in the help of
+//! `--encoder`. CONTRIBUTING.md has the steps.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
@@ -266,7 +266,7 @@ impl Settings {
     /// Maximum of [`Settings::slices`] and [`Settings::threads`].
     pub const MAX_PARTS: u8 = 64;
 
-    /// Checks the settings for a `codec`; [`open`] does so before it calls a backend.
+    /// Checks the settings for a `codec`; [`open_with`] calls this function before it opens the encoder.
     ///
     /// # Errors
     /// [`EncodeError`] with the first invalid value, and the valid values.
@@ -376,9 +376,9 @@ pub struct FrameRequest<'a> {
     /// The macroblocks to code; the decoder repeats all other macroblocks. `None` means all. Requires
     /// [`Encoder::supports_partial`] and a frame that refers to the newest one.
     pub part: Option<MacroblockRange>,
-    /// For each macroblock, in raster order, whether to skip it. A macroblock is skipped if it has not changed since
-    /// the reference frame, and the reference frame's quality was at least as good. The reference frame must be the
-    /// newest one. `None` if unknown. Can't be combined with [`FrameRequest::part`].
+    /// For each macroblock, in raster order, whether it has not changed since the reference frame, which must be the
+    /// newest frame. The encoder skips such a macroblock if the reference frame's quality was at least as good. `None`
+    /// if the changes are unknown. Can't be combined with [`FrameRequest::part`].
     pub unchanged: Option<&'a [bool]>,
 }
 
@@ -420,7 +420,7 @@ pub struct Encoded {
     pub clean_after: Option<u16>,
 }
 
-/// An opened encoder. The media thread owns it.
+/// An open encoder. The thread of its rendition owns it.
 pub trait Encoder: Send {
     /// The pixel format accepted by [`Encoder::encode`].
     fn input(&self) -> PixelFormat;

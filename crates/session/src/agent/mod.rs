@@ -48,8 +48,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exit code if this program has ended the session because of a limit, or because the application showed no
-/// picture. After a signal, the exit code is 0. Otherwise, the host reports the exit code, usually that of the
-/// application.
+/// picture. After a signal, the exit code is 0. If the session can't start, it is 1. Otherwise, it is the exit code in
+/// the host's report, which is usually the application's exit code.
 const EXIT_TERMINATED: u8 = 70;
 
 /// The capture method for the application.

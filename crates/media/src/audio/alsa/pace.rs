@@ -13,8 +13,7 @@ const TOLERANCE: u32 = 1000;
 /// Maximum time by which reads may be ahead of real time. It is less than the limit of `Timeline` (60 ms).
 const AHEAD: Duration = Duration::from_millis(40);
 
-/// After a delay, at most this much time is made up for by reading faster than real time. It is longer than the
-/// device's buffer.
+/// Maximum delay that is made up for by reading faster than real time. It is longer than the device's buffer.
 const BEHIND: Duration = Duration::from_millis(250);
 
 /// The time up to which samples were read. This type has no clock; `now` is an argument.

@@ -37,7 +37,7 @@ type ErrorHandler = Option<
     unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, *mut c_void),
 >;
 
-/// A function that sets a number of a configuration.
+/// A function that sets a numeric value of a configuration.
 type SetNumber = unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, c_uint) -> c_int;
 
 /// A function that sets an enumerated value of a configuration.

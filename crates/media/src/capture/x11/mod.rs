@@ -356,7 +356,7 @@ impl X11Capture {
         }
     }
 
-    /// Discards the picture. The next picture has this size.
+    /// Makes the next fetch read the complete target, which has this size. Discards waiting frames.
     fn forget_all(&mut self, size: Size) {
         self.dirty = Area::whole(size);
         self.fetched = None;

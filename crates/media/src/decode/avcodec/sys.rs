@@ -17,7 +17,7 @@ use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 use crate::sys::avcodec::hardware::{Device, download};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
-/// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read this far beyond a packet.
+/// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read this number of bytes beyond the end of a packet.
 const PADDING: usize = 64;
 /// Initial space for a slice, grown on demand.
 const FIRST_CAPACITY: usize = 256 * 1024;
@@ -127,8 +127,8 @@ impl Context {
 
     /// Makes the decoder report finished rows to `progress`.
     fn watch(&mut self, functions: &Functions, progress: NonNull<Progress>) {
-        // SAFETY: this library allocated the context, and `self` owns it. `note` expects in `opaque` the address that
-        // is stored there here.
+        // SAFETY: this library allocated the context, and `self` owns it. `note` reads the address of `progress` from
+        // `opaque`.
         unsafe {
             self.0.as_mut().opaque = progress.as_ptr().cast();
             if !functions.report_rows(self.0.as_ptr(), note) {
@@ -147,7 +147,8 @@ impl Context {
 /// The decoder's progress with the incomplete picture.
 struct Progress {
     functions: Arc<Functions>,
-    /// A reference to that picture. It keeps the picture's memory valid, regardless of the decoder.
+    /// A reference to the incomplete picture. It keeps the picture's memory valid even if the decoder releases the
+    /// picture.
     frame: NonNull<AvFrame>,
     /// Final rows from the top; 0 without a picture.
     rows: u32,
@@ -263,7 +264,7 @@ pub(super) struct Decoder {
     progress: NonNull<Progress>,
     /// libavutil's numbers of the supported formats: they differ between major versions.
     formats: [(c_int, PixelFormat); 4],
-    /// The number of the format of pictures in dma-bufs.
+    /// libavutil's number of the format of pictures in dma-bufs.
     drm_prime: c_int,
 }
 
@@ -457,9 +458,8 @@ impl Decoder {
         unsafe { self.progress.as_mut() }.start_picture();
     }
 
-    /// The incomplete picture, and the number of its final rows, which do not change. The rest of
-    /// the picture is undefined. `None` if there are no final rows, or the library does not report
-    /// them.
+    /// The incomplete picture, and the number of its final rows, which do not change. The rest of the picture is
+    /// undefined. `None` if there are no final rows, the library does not report them, or the picture can't be read.
     pub(super) fn progress(&self) -> Option<(Picture<'_>, u32)> {
         // SAFETY: the progress lives as long as `self`. Only methods with `&mut self` write to it, and `note`, which
         // the library calls only during such methods.

@@ -192,7 +192,7 @@ impl Ring {
     }
 
     /// Frees everything. If the host still uses a picture in this device's memory, the host receives a copy of this
-    /// picture as its next picture. It then releases the memory. This call waits until the host has released all
+    /// picture as its next picture, and then releases the memory. This call waits until the host has released all
     /// pictures.
     ///
     /// # Safety
