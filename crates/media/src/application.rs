@@ -18,7 +18,8 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-/// Maximum depth at which a window manager's frame nests the client window, in levels below the child of the root.
+/// Maximum number of levels by which a client window lies below the window manager's frame, which is a child of the
+/// root.
 const DEPTH: u8 = 3;
 
 /// Maximum number of windows that are checked in a window manager's frame. Such a frame has about ten, for borders and

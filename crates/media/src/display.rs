@@ -118,8 +118,8 @@ fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
 /// only be captured separately. An Xwayland in rootful mode (one window for the screen) does not count.
 ///
 /// An Xwayland is detected by its outputs' names (such as `XWAYLAND0`) in older versions, and by the extension
-/// `XWAYLAND` from 23.1 on. In a Wayland session, the compositor redirects the windows, and sets the selection of a
-/// compositing manager (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
+/// `XWAYLAND` from 23.1 on. It is rootless if the selection of a compositing manager has an owner (Extended Window
+/// Manager Hints 1.5, `_NET_WM_CM_Sn`): the Wayland compositor owns this selection, because it redirects the windows.
 #[cfg(feature = "host")]
 #[must_use]
 pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {

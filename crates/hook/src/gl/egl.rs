@@ -253,7 +253,8 @@ fn context_created(display: Display, context: Context) {
     }
 }
 
-/// Handles contexts that are about to be destroyed. A current context is destroyed when it is no longer current.
+/// Handles contexts that are about to be destroyed. The driver destroys a current context only when the context is no
+/// longer current.
 fn context_destroyed(which: impl Fn(&readers::Context) -> bool) {
     if let Some(readers) = readers::readers_in_use() {
         let which = |of: &readers::Context| of.api == Api::Egl && which(of);

@@ -248,7 +248,8 @@ fn context_created(display: Display, context: Context) {
     }
 }
 
-/// Handles a context that is about to be destroyed. A current context is destroyed when it is no longer current.
+/// Handles a context that is about to be destroyed. The driver destroys a current context only when the context is no
+/// longer current.
 fn context_destroyed(context: Context) {
     if let Some(readers) = readers::readers_in_use() {
         let same = |of: &readers::Context| of.api == Api::Glx && of.address == context.addr();

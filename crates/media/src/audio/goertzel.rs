@@ -1,5 +1,5 @@
-//! The level of one pitch in samples (Goertzel, "An Algorithm for the Evaluation of Finite
-//! Trigonometric Series", 1958): used by tests and measurements to detect a tone.
+//! The level of a tone in samples, by Goertzel's algorithm ("An Algorithm for the Evaluation of Finite Trigonometric
+//! Series", 1958). Tests and measurements use it to detect a tone.
 
 use super::{CHANNELS, RATE};
 

@@ -36,7 +36,7 @@ impl Null {
     }
 }
 
-/// The pending playback of a device paced by our clock.
+/// The pending samples of a simulated device, which plays them by our clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Played {
     /// End of the last written sample.

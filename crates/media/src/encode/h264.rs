@@ -126,9 +126,10 @@ impl Unit {
     }
 }
 
-/// Decodes the Exp-Golomb number (ue(v), 9.1) at the start of `body`. Here, it has at most 16 bits. Returns the number,
-/// and the length of its code in bits. At the start of a slice header (7.3.3), the code contains no emulation
-/// prevention byte, because its zero bytes are followed by a byte above 3.
+/// Decodes the Exp-Golomb number (ue(v), 9.1) at the start of `body`. Returns the number, and the length of its code in
+/// bits. `None` for a code with more than 16 leading zeros, because the numbers that this crate reads have at most 16
+/// bits. At the start of a slice header (7.3.3), the code contains no emulation prevention byte, because its zero bytes
+/// are followed by a byte above 3.
 pub(super) fn exp_golomb(body: &[u8]) -> Option<(u32, usize)> {
     let mut head = [0; 8];
     for (to, from) in head.iter_mut().zip(body) {

@@ -30,7 +30,7 @@ const FILES: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Serves the page's file at this path, for all paths without a route.
+/// Serves the file of the page at the requested path. It handles all paths without a route.
 pub(super) async fn page(method: Method, uri: Uri) -> Response {
     let found = FILES.iter().find(|(path, ..)| *path == uri.path());
     match found {

@@ -38,7 +38,8 @@ impl Rhythm {
         // The time at which the last of these chunks was expected.
         let expected = self.next.map(|next| next + self.piece * (pieces - 1));
         let unseen = expected.filter(|at| {
-            // Otherwise, a reader has observed the arrival, or the chunk did not come when expected.
+            // If this is false, a reader has observed the arrival, or the chunk did not arrive at about the expected
+            // time.
             !waited && *at <= now && now.since(*at) < self.piece
         });
         let last = unseen.map_or(now, |at| at - EARLIER);

@@ -24,7 +24,7 @@ pub(super) fn text(text: &str) -> Result<CString, AudioError> {
         .map_err(|_| AudioError(format!("{text:?} is not a valid name of a sound device")))
 }
 
-/// Reply timeout: a starting server takes a second (guess).
+/// Timeout of a reply (guess: a server that is starting needs about a second).
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of iterations to process all pending messages: two for each of about thirty messages. A raised waker
