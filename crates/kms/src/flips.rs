@@ -131,7 +131,8 @@ impl Flips {
         self.pending.map(|pending| pending.since + LOST)
     }
 
-    /// Whether the pending flip may be lost by now. It stays pending until another flip is accepted.
+    /// Whether the pending flip may be lost by now. If so, the time starts again at `now`, and the flip stays pending
+    /// until another flip is accepted.
     pub(crate) fn overdue(&mut self, now: Instant) -> bool {
         let overdue = self.deadline().is_some_and(|deadline| now >= deadline);
         if let Some(pending) = self.pending.as_mut().filter(|_| overdue) {

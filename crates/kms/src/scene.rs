@@ -170,8 +170,9 @@ impl Scene {
     }
 
     /// The pointer to display. For a player, it is at the position of the local pointer, which moves without waiting
-    /// for the host. For an observer, and while motion is relative, it is at the host's position. Its shape always
-    /// comes from the host. `None` while the host hides it.
+    /// for the host. For an observer, while motion is sent relatively, and before a pointing device has moved, it is at
+    /// the host's position. Its shape always comes from the host. `None` while the host hides it, and before the host
+    /// has sent a shape.
     pub(crate) fn cursor(&self) -> Option<PlacedCursor> {
         let cursor = self.cursor.as_ref()?;
         let hosts = self.placement().pixel(cursor.at?);

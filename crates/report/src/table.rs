@@ -214,7 +214,8 @@ impl Journey {
 }
 
 /// The span between two stages, if both were measured, on a single clock if possible. A span between two clocks may be
-/// negative within the error bound. Such a span counts as zero.
+/// negative within the error bound. Such a span counts as zero. `None` also for [`WITHOUT_DECODED`] if the client
+/// reports `Decoded`.
 fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
     if (from, to) == WITHOUT_DECODED && record.client.since_first_received(Stage::Decoded).is_some()
     {
@@ -493,7 +494,7 @@ impl Table {
         })
     }
 
-    /// A line for each subscriber.
+    /// A line for each subscriber that has recently received frames.
     fn plain(&mut self, now: Instant, totals: &Totals) -> String {
         let mut text = String::new();
         for (id, subscriber) in totals.in_order() {

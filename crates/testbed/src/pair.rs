@@ -190,7 +190,7 @@ pub struct Pair {
     pub client: Child,
     /// The host.
     pub host: Child,
-    /// The PIN for additional clients.
+    /// The host's PIN. It remains valid for another device only with [`Pair::start_beside`].
     pub pin: String,
 }
 
@@ -201,7 +201,7 @@ pub struct Host {
     pub child: Child,
     /// The host's address.
     pub at: SocketAddr,
-    /// The PIN that it shows.
+    /// The PIN with which a client can pair.
     pub pin: String,
 }
 

@@ -18,9 +18,8 @@ use super::InputError;
 use super::translate::{Translated, Translator};
 use crate::input_event::Event;
 
-/// Maximum number of events in a report: a touch screen's report of ten fingers. A longer report is
-/// written in parts, to limit the memory. The size is below `PIPE_BUF`, so a write to a pipe is
-/// atomic.
+/// Maximum number of events in a report: a touch screen's report of ten fingers. A longer report is written in parts,
+/// to limit the memory. A report of this size is smaller than `PIPE_BUF`, so its write to a pipe is atomic.
 const MAX_REPORT: usize = 128;
 
 // `linux/input-event-codes.h`: the slot of the following touch events, and the number of its finger, or −1.

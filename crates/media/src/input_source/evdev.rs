@@ -285,7 +285,7 @@ impl Device {
         })
     }
 
-    /// Reads the available events, at most [`AT_ONCE`] in one call.
+    /// Reads the available input, at most the size of [`AT_ONCE`] events in one call.
     ///
     /// # Errors
     /// Returns the reason why the device has failed permanently.
@@ -340,7 +340,7 @@ impl Device {
         }
     }
 
-    /// Sends an event that the host needs.
+    /// Sends an event, if the host needs it.
     fn emit(
         &mut self,
         kind: u16,

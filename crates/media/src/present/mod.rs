@@ -118,8 +118,8 @@ pub trait Presenter: Send {
     }
 }
 
-/// A frame, and the time at which the display made it visible. The time is `None` if the frame was never visible,
-/// because a newer picture replaced it.
+/// A frame, and the time at which the display made it visible. The time is `None` if it is unknown, or if the frame
+/// never became visible, for example because a newer picture replaced it.
 pub type Presented = (FrameId, Option<Instant>);
 
 /// The memory of a surface's next picture, which is displayed without a copy.

@@ -34,7 +34,7 @@ use crate::store::{LaunchOwner, Store, StoreError, User};
 /// Interval at which timeouts are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of lease renewals: a third of the default duration of a session's lease.
+/// Interval of lease renewals: a sixth of the default duration of a session's lease (60 s).
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Poll interval while the portal waits for the end of all sessions.

@@ -89,8 +89,8 @@ impl Registry {
         self.notify();
     }
 
-    /// Adds a requested session. Does nothing if the launcher has already reported the session, because that report is
-    /// newer.
+    /// Adds a requested or listed session. Does nothing if the registry already contains the session, because its state
+    /// there is newer.
     pub(super) fn add(&self, asked: Observed, now: Instant) {
         let mut table = self.lock();
         if table.sessions.contains_key(&asked.session) {

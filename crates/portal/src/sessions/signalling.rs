@@ -33,7 +33,7 @@ const DEVICE: &str = "x-openuvr-device";
 const NAME: &str = "x-openuvr-name";
 const FROM: &str = "x-forwarded-for";
 
-/// Maximum number of options that a page can pass: one of each kind.
+/// Maximum number of options that a page can pass. There are three kinds of options.
 const MAX_OPTIONS: usize = 3;
 
 /// A browser that connects to a session.

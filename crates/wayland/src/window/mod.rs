@@ -188,7 +188,7 @@ impl Scene {
     }
 
     /// The position at which the host's pointer is drawn over the picture; `None` if the window's cursor shows the
-    /// pointer, or if the pointer is hidden.
+    /// pointer, if the pointer is hidden, or before the first picture.
     fn overlay(&self) -> Option<Overlay> {
         if !(self.observer || self.grabbed || !self.pointer_inside) {
             return None;

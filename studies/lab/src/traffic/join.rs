@@ -48,7 +48,7 @@ pub struct JoinedCaptures {
 /// The fates of one direction's packets.
 #[derive(Debug, Default, Serialize)]
 pub struct Crossing {
-    /// Number of sampled packets sent while the receiving end captured.
+    /// Number of sampled packets sent while the receiving end captured, without the last 200 ms of its capture.
     pub sent: u64,
     /// Number of these packets that arrived.
     pub arrived: u64,

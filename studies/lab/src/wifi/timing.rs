@@ -72,7 +72,7 @@ impl Profile {
 pub struct Radio {
     /// The constants.
     pub profile: Profile,
-    /// Modulation and coding scheme, 0 to 11. The maximum is 9 in 802.11ac, and 13 in 802.11be.
+    /// Modulation and coding scheme: 0 to 9 in 802.11ac, 0 to 11 in 802.11ax, and 0 to 13 in 802.11be.
     pub mcs: u8,
     /// Spatial streams.
     pub streams: u8,

@@ -304,8 +304,8 @@ impl Drop for PadServer {
 }
 
 impl State {
-    /// The descriptors to poll and the timeout. If a reader can't be admitted, its listener stays readable. The
-    /// listener is therefore polled again only after a delay.
+    /// The descriptors to poll and the timeout. If a reader can't be admitted for lack of file descriptors, the
+    /// device's listener stays readable. The listener is therefore polled again only after a delay.
     fn fds(&self, timeout: Option<Duration>) -> (Vec<(Arc<OwnedFd>, PollFlags)>, Option<Duration>) {
         let (mut fds, mut timeout) = (Vec::new(), timeout);
         for device in self.devices.values() {

@@ -1,9 +1,9 @@
 //! Measures one point: a host plays a clip over an emulated link to a client, and the pictures on the client's display
 //! are compared with the captured pictures.
 //!
-//! Every captured frame counts, in capture order, except for frames that were displayed but that the bench itself
-//! missed. If a frame was not displayed, it is compared with the picture displayed in its place. The comparison takes
-//! place after the stream, or between the batches of a long stream.
+//! Every frame of the clip counts, in order, even if the host did not capture it. If a frame was not displayed, it is
+//! compared with the picture displayed in its place. A frame is excluded if the bench missed this picture. The
+//! comparison takes place after the stream, or between the batches of a long stream.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,13 +34,13 @@ use openuvr_clock as clock;
 /// Results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    /// PSNR of each captured frame that can be compared, in order, in decibels.
+    /// PSNR of each frame that can be compared, in order, in decibels.
     pub(super) psnr: Vec<f64>,
     /// SSIM of the same frames.
     pub(super) ssim: Vec<f64>,
-    /// Outcomes of the captured frames, from the host's record.
+    /// Outcomes of all frames, from the host's record, which does not contain frames that were not captured.
     pub(super) outcomes: BTreeMap<String, u32>,
-    /// Number of frames that were displayed, but that the bench missed because it was late itself. They are excluded.
+    /// Number of excluded frames: the bench was late itself, and missed the picture that was displayed for them.
     pub(super) unseen: u32,
     /// Latency from Captured to Submitted, of complete frames.
     pub(super) latency_ms: Option<Summary>,
@@ -306,7 +306,7 @@ fn latencies(rows: &[Row], begin: Instant, end: Instant) -> Vec<f64> {
     rows.iter().filter_map(latency).collect()
 }
 
-/// Compares each captured frame with the picture that was displayed for it.
+/// Compares each frame of the clip with the picture that was displayed for it.
 fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
     if shots.is_empty() {
         bail!(
