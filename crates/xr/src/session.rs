@@ -57,7 +57,7 @@ pub(crate) struct Session {
     pub(crate) input: Mutex<Input>,
     controllers: Mutex<Controllers>,
     state: Mutex<State>,
-    /// Signalled when a frame has been begun or the session has been destroyed.
+    /// Signalled when a frame has been begun, and when the session has ended or has been destroyed.
     changed: Condvar,
 }
 
@@ -382,7 +382,8 @@ impl Session {
         head
     }
 
-    /// The head state from which the views of the frame with the display time `at` were computed.
+    /// The head state from which the views of the frame with the display time `at` were computed. If these views were not
+    /// located, the head state that is predicted now.
     pub(crate) fn rendered_head(&self, at: Instant) -> HeadState {
         let located = self
             .state()
@@ -413,7 +414,7 @@ impl Session {
         }
     }
 
-    /// `xrSyncActions`. The caller has checked that the action sets are attached and that the session is focused.
+    /// `xrSyncActions`. The caller has checked that the action sets are attached. Without focus, `active` is empty.
     pub(crate) fn sync(&self, active: &[ActiveSet]) {
         let attached = self.state().attached.clone().unwrap_or_default();
         let now = clock::now();
