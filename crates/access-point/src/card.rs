@@ -50,7 +50,7 @@ impl Card {
         })
     }
 
-    /// How the card's transmitter is blocked; `None` if it is not blocked.
+    /// How the card's transmitter is blocked; `None` if it is not blocked or its state is unknown.
     pub(crate) fn blocked(&self) -> Option<Blocked> {
         let entries = fs::read_dir(self.folder.join("phy80211")).ok()?;
         let mut blocked = None;

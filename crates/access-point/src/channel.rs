@@ -69,7 +69,7 @@ impl Frequency {
         }
     }
 
-    /// The number of the channel; `None` if the frequency is outside the three bands.
+    /// The number of the channel; `None` if the frequency is outside the channels of the three bands.
     #[must_use]
     pub fn channel(self) -> Option<u32> {
         Some(match self.band()? {

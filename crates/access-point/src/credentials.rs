@@ -17,7 +17,7 @@ use crate::ssid::Ssid;
 /// The protection of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Security {
-    /// WPA2 and WPA3 with the same key. A client uses the better one that it supports.
+    /// WPA2 and WPA3 with the same key. A client uses WPA3 if it supports it.
     Mixed,
     /// Only WPA3 (SAE).
     Wpa3,
@@ -40,7 +40,7 @@ pub enum CredentialsError {
     /// The text has another form.
     #[error("it does not begin with WIFI: and end with ;;")]
     Form,
-    /// The network is open, or uses WEP or accounts.
+    /// The network is open, uses WEP or accounts, or states no security.
     #[error("its security is neither WPA nor SAE")]
     Security,
     /// There is no name, or the name is too long.

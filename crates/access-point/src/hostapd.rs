@@ -48,7 +48,7 @@ pub struct AccessPoint<'a> {
     pub tuning: Tuning,
     /// The abilities of the card in this band.
     pub abilities: Abilities,
-    /// Whether the card protects management frames. Without this protection, the access point offers only WPA2.
+    /// Whether the card protects management frames. Without this protection, [`Security::Mixed`] permits only WPA2.
     pub protects_management: bool,
 }
 
@@ -109,11 +109,11 @@ impl AccessPoint<'_> {
             short_guard,
         } = self.abilities;
         let mut lines = vec!["wmm_enabled=1".to_owned()];
-        // `he_oper_…` and `vht_oper_…` encode the width: 0 is 20 or 40 MHz, and 1 is 80 MHz.
+        // The value of `he_oper_chwidth` and `vht_oper_chwidth`: 0 for 20 or 40 MHz, and 1 for 80 MHz.
         let code = u32::from(block.width() == Width::Mhz80);
         let centre = match self.tuning {
             Tuning::Block(_) if code == 1 => Some(block.centre_number()),
-            // hostapd computes the value for the channel that it chooses.
+            // Below 80 MHz, there is no value. In a survey, hostapd computes it for the channel that it chooses.
             _ => None,
         };
         let width = |kind: &str| {

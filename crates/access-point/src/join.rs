@@ -62,8 +62,8 @@ impl Drop for Association {
 }
 
 /// Joins an access point with this wireless interface, or with the only free one: through NetworkManager if it owns the
-/// interface, otherwise with wpa_supplicant, as root. Returns `None` if `stop` is set meanwhile. Call it on a thread
-/// that lives as long as the result.
+/// interface, otherwise with wpa_supplicant, as root. With wpa_supplicant, returns `None` if `stop` is set meanwhile;
+/// NetworkManager is not interrupted. Call it on a thread that lives as long as the result.
 ///
 /// # Errors
 /// Returns a one-line error if there is no such interface, the access point is not found, or it refuses the key. In

@@ -32,7 +32,8 @@ pub fn scan(interface: &str) -> Vec<&str> {
 }
 
 /// The networks of a scan. Signals are percentages of the range from −100 to −40 dBm (NetworkManager,
-/// `nm_wifi_utils_level_to_quality`). Widths are unknown, and names of unknown networks may contain line breaks.
+/// `nm_wifi_utils_level_to_quality`). Widths are unknown. A name may contain line breaks, so lines in other forms are
+/// skipped.
 #[must_use]
 pub fn networks(text: &str) -> Vec<Network> {
     let network = |line: &str| {

@@ -153,7 +153,7 @@ fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
     found.push(host);
 }
 
-/// Parses an answer; `None` if it has no usable address or no fingerprint.
+/// Parses an answer; `None` if it has no usable address, no port or no fingerprint.
 fn parse_answer(service: &ResolvedService, known: &HostStore) -> Option<DiscoveredHost> {
     let name = service.fullname.strip_suffix(SERVICE)?;
     let name = printable(name.strip_suffix('.').unwrap_or(name));
@@ -203,7 +203,7 @@ fn usable_address(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<
 }
 
 /// The distinct addresses in order of reliability: first IPv4, for which most hosts and firewalls are configured, then
-/// IPv6, then link-local addresses. At most [`MAX_ADDRESSES`].
+/// IPv6, then link-local IPv6 addresses. At most [`MAX_ADDRESSES`].
 fn sorted(mut addresses: Vec<Address>) -> Vec<Address> {
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(address.clone()));

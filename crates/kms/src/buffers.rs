@@ -113,7 +113,7 @@ impl Buffer {
         let sides = (size.width, size.height);
         let buffer = card.create_dumb_buffer(sides, DrmFourcc::Xrgb8888, 32)?;
         // The mapping borrows this description of the buffer, not the buffer's memory. Leaking the description costs a
-        // few bytes for each mode set.
+        // few bytes for each buffer.
         let description: &'static mut DumbBuffer = Box::leak(Box::new(buffer));
         let prepared = card
             .map_dumb_buffer(description)

@@ -19,7 +19,8 @@ const FOLDER: &str = "/dev/dri";
 /// Which card and connector display the picture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choice {
-    /// The card, such as `card1`, or its path. `None` means the first card with a connected display.
+    /// The card, such as `card1`, or its path. `None` means the first card with a display at the connector, otherwise
+    /// the first one that can have displays.
     pub card: Option<String>,
     /// The connector, such as `HDMI-A-1`. `None` means the first connector with a display.
     pub connector: Option<String>,
@@ -68,8 +69,8 @@ impl drm::Device for Card {}
 impl drm::control::Device for Card {}
 
 impl Card {
-    /// Opens the card with the connector of `choice`. If no display is connected, opens the first card that could have
-    /// one.
+    /// Opens the first card of `choice` with a display at the connector of `choice`. If there is none, opens the first
+    /// card of `choice` that can have displays.
     pub(crate) fn open(choice: &Choice) -> Result<Card, KmsError> {
         let paths = match &choice.card {
             Some(name) => vec![Path::new(FOLDER).join(name)],

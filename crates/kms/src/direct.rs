@@ -23,7 +23,7 @@ pub(crate) struct DirectPictures {
     places: [Option<DirectPicture>; BUFFERS],
     /// The last kind of picture and its plane; no plane if pictures of this kind can't be displayed.
     plane: Option<(Kind, Option<usize>)>,
-    /// Number of pictures.
+    /// Number of pictures that were prepared.
     count: u64,
 }
 
@@ -60,7 +60,8 @@ impl DirectPictures {
         }
     }
 
-    /// Imports a picture and selects its plane. `None` if it can't be displayed; the first time, the reason is logged.
+    /// Imports a picture and selects its plane. `None` if it can't be displayed; the reason is logged for the first of
+    /// successive pictures of the same kind.
     pub(crate) fn prepare(
         &mut self,
         output: &Output,
@@ -122,7 +123,7 @@ impl DirectPictures {
         Some(direct)
     }
 
-    /// Records that pictures like the last one can't be displayed.
+    /// Records that pictures of this kind can't be displayed, and logs the reason.
     fn refuse(&mut self, kind: Kind, why: &str) {
         self.plane = Some((kind, None));
         tracing::warn!("the decoder's pictures are copied for display: {why}");

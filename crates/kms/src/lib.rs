@@ -51,7 +51,8 @@ use card::Card;
 pub struct KmsConfig {
     /// The card and the connector.
     pub choice: Choice,
-    /// The requested refresh rate in hertz. `None` means the highest, preferably a multiple of the stream's frame rate.
+    /// The requested refresh rate in hertz. `None` means the highest multiple of the stream's frame rate, otherwise the
+    /// highest rate.
     pub refresh: Option<f64>,
 }
 

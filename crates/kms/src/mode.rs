@@ -102,7 +102,7 @@ pub(crate) fn first_accepted<C, E>(
 }
 
 /// The refresh rate of a mode in thousandths of a hertz. `clock` is the pixel clock in kilohertz. `total` is the number
-/// of pixels in a row and of rows in a refresh, with blanking.
+/// of pixels in a row and of rows in a complete picture, with blanking.
 pub(crate) fn millihertz(clock: u32, total: (u16, u16), interlaced: bool, doubled: bool) -> u32 {
     let pixels = u64::from(total.0) * u64::from(total.1);
     let Some(mut rate) = (u64::from(clock) * 1_000_000).checked_div(pixels) else {

@@ -24,13 +24,14 @@ pub(super) trait Copier: Send {
     /// Captures this subject from now on. No copy may be in progress.
     fn aim(&mut self, subject: &Subject);
 
-    /// Requests a copy. The compositor then announces the form of the buffer into which it can copy.
+    /// Requests a copy. Unless the form of the buffer is known from an earlier copy, the compositor then announces it.
     ///
     /// With `at_once`, this copy does not wait for damage. `wlr-screencopy` ignores this argument, and uses that of
     /// [`Copier::copy`].
     fn request(&mut self, at_once: bool, progress: &mut Progress);
 
-    /// Lets the compositor copy into `buffer`, at once or when there is damage.
+    /// Lets the compositor copy into `buffer`, at once or when there is damage. `ext-image-copy-capture` ignores
+    /// `at_once`, and uses that of [`Copier::request`].
     fn copy(&mut self, buffer: &WlBuffer, stale: &Block, at_once: bool);
 
     /// Ends the copy in progress, if there is one.

@@ -73,8 +73,8 @@ pub struct WaylandCapture {
     retry_at: Option<Instant>,
 }
 
-/// Connects to the display and starts to capture the output. The first call of [`Capture::next`] returns the current
-/// picture.
+/// Connects to the display and starts to capture the output. The first frame that [`Capture::next`] reports is the
+/// current picture.
 ///
 /// # Errors
 /// [`CaptureError`], in one line, if the display cannot be reached, lacks the protocols, or has no such output or

@@ -1,5 +1,5 @@
 //! The pointer: position, buttons and wheel. Position and wheel are collected until the end of each frame of pointer
-//! events.
+//! events, or until a button changes.
 
 use openuvr_proto::input::event::{Button, InputEvent};
 use wayland_client::protocol::wl_pointer::{self, Axis, AxisSource, ButtonState, WlPointer};
@@ -97,8 +97,8 @@ impl State {
         }
     }
 
-    /// Sends the pointer's position, if it has changed. `x` and `y` are in logical pixels. The new position replaces an
-    /// older one that is the last event in the queue.
+    /// Sends the pointer's position, if it has changed and the pointer is not locked. `x` and `y` are in logical
+    /// pixels. The new position replaces an older one that is the last event in the queue.
     pub(super) fn pointer_at(&mut self, (x, y): (f64, f64)) {
         if self.grab.is_active() {
             return;
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// Sends the sum of the frame's events.
+    /// Sends the last position of the frame, and the sum of its wheel events.
     fn pointer_frame(&mut self) {
         if let Some(at) = self.pointer.at.take() {
             self.pointer_at(at);

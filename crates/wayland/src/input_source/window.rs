@@ -23,8 +23,8 @@ use openuvr_media::window::WindowConfig;
 /// The limits of a scale in 120ths (guess). They are needed because a hostile compositor may state any scale.
 const SCALES: std::ops::RangeInclusive<u32> = 60..=1920;
 
-/// Side of the black picture. The compositor scales this picture to the window with fixed-point steps. With pixman's
-/// steps of 16 bits, a picture of a single pixel would miss the last rows of a large window.
+/// Side of the black picture in pixels. The compositor scales this picture to the window with fixed-point steps. With
+/// pixman's steps of 16 bits, a picture of a single pixel would miss the last rows of a large window.
 const BACKGROUND: u16 = 256;
 
 /// The part of the window's state that only the input source needs.

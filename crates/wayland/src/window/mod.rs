@@ -109,7 +109,8 @@ pub(crate) struct Scene {
     pub(crate) pointer_inside: bool,
     /// Whether the pointer is locked for relative motion.
     pub(crate) grabbed: bool,
-    /// Whether the host's application requests relative motion. `relative_changed` is whether this request is new.
+    /// Whether the host's application requests relative motion. `relative_changed` is whether `relative` or `observer`
+    /// has changed since the input source last checked.
     pub(crate) relative: bool,
     pub(crate) relative_changed: bool,
     /// The local pointer, and the serial of its entry; `None` while it is not over the window.
@@ -220,7 +221,7 @@ impl Layer {
         self.subsurface.set_position(area.x, area.y);
     }
 
-    /// Removes the layer's image with the next commit of the `window` below it.
+    /// Removes the layer's image. The next commit of the `window` below it redraws the window.
     fn hide(&self, window: &WlSurface) {
         self.surface.attach(None, 0, 0);
         self.surface.commit();

@@ -111,7 +111,7 @@ impl Pad {
         (before != state).then_some(state)
     }
 
-    /// Reads available events, and passes on the state after each report.
+    /// Reads available events, and passes on the state after each report that changes it.
     ///
     /// # Errors
     /// Returns an error if the device is gone.

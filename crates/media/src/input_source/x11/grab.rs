@@ -132,8 +132,9 @@ impl Grab {
         self.keyboard
     }
 
-    /// Grabs the pointer and the keyboard. Returns `false` if another client holds the pointer. If another client holds
-    /// only the keyboard, as a desktop may briefly do, that client keeps the keyboard.
+    /// Grabs the pointer and the keyboard. Returns `false` if the server refuses the pointer, for example because
+    /// another client holds it. If another client holds only the keyboard, as a desktop may briefly do, that client
+    /// keeps the keyboard.
     pub(super) fn take(&mut self, conn: &RustConnection) -> Result<bool, ReplyError> {
         let buttons = EventMask::BUTTON_PRESS | EventMask::BUTTON_RELEASE;
         let reply = conn
