@@ -57,7 +57,7 @@ pub(crate) enum TurnError {
     /// The table has a relay, but no secret.
     #[error("turn.servers has a relay: set turn.secret_file to the file with its secret")]
     NoSecret,
-    /// The secret file cannot be read.
+    /// The secret file cannot be read, or is empty.
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
 }

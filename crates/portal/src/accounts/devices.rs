@@ -2,8 +2,7 @@
 //! guesses by unknown clients cannot prevent a log-in from this browser.
 //!
 //! The cookie does not grant access. It has an entry for each of the last four accounts that logged in with the
-//! browser: an id, a time, and a MAC over the id, the time and the account's name. The portal does not store the
-//! cookie.
+//! browser: an id, an expiry time, and a MAC over both and the account's name. The portal does not store the cookie.
 
 use std::fmt::Write as _;
 
@@ -47,7 +46,7 @@ impl Devices {
         }
     }
 
-    /// The browser's id for this account, if the browser has logged in to the account before.
+    /// The browser's id for this account, if the browser has logged in to the account within [`LIFE`].
     pub(crate) fn read(&self, cookie: Option<&str>, name: &str) -> Option<String> {
         let now = now();
         let entries = cookie?.split('~').take(ACCOUNTS);

@@ -26,11 +26,12 @@ const PER_NAME: u32 = 50;
 /// Maximum number of wrong passwords within [`EXPIRY`] for all accounts together from one network (a guess: a household
 /// or a school).
 const PER_NETWORK: u32 = 30;
-/// Maximum number of wrong passwords within [`EXPIRY`] for an account from a known browser (a guess).
+/// Maximum number of wrong passwords within [`EXPIRY`] for an account from a known browser (a guess). The browser then
+/// counts as an unknown client.
 const PER_DEVICE: u32 = 10;
 
-/// Limit of unfinished log-ins through the provider from one network (a guess: a school class that starts at the same
-/// time).
+/// Maximum number of unfinished log-ins within [`EXPIRY`] through the provider from one network (a guess: a school
+/// class that starts at the same time).
 const PER_PROVIDER: u32 = 200;
 
 /// Maximum pending attempts per network, account or browser (a guess). Only two passwords are verified at a time, so

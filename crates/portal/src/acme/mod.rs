@@ -104,7 +104,7 @@ pub(crate) enum AcmeError {
     /// Creating a key or a certificate failed.
     #[error("cannot create a key or certificate: {0}")]
     Make(#[from] rcgen::Error),
-    /// The issued certificate does not match the key.
+    /// The certificate or its key is not usable.
     #[error("{0}")]
     Tls(#[from] TlsError),
 }
@@ -144,8 +144,7 @@ pub(crate) struct Acme {
 impl Acme {
     /// Loads the stored certificate, or creates a self-signed one.
     ///
-    /// # Errors
-    /// Returns an error if the table is invalid or the folder is not usable.
+    /// # Errors Returns an error if the table is invalid, or if the folder or the stored certificate is not usable.
     pub(crate) fn open(section: AcmeSection, folder: PathBuf) -> Result<Acme, AcmeError> {
         section.check()?;
         let kept = |why: io::Error| AcmeError::Kept {

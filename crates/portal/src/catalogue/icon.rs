@@ -11,8 +11,8 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum length of a desktop entry in bytes, and maximum number of entries. Both are guesses: an entry with all
-/// languages has 60 kB, and a desktop has a few hundred entries.
+/// Maximum length of a desktop entry in bytes, and maximum number of entries in a folder. Both are guesses: an entry
+/// with all languages has 60 kB, and a desktop has a few hundred entries.
 const MAX_ENTRY: u64 = 256 * 1024;
 const MAX_ENTRIES: usize = 4096;
 

@@ -67,7 +67,7 @@ pub(super) async fn events(
     Ok(Sse::new(stream::unfold(watcher, next)).keep_alive(KeepAlive::default()))
 }
 
-/// The next event; `None` if the log-in has ended.
+/// The next event; `None` if the log-in has ended or the portal shuts down.
 async fn next(mut watcher: Watcher) -> Option<(Result<Event, Infallible>, Watcher)> {
     loop {
         let list = watcher.list();

@@ -119,8 +119,8 @@ pub enum Phase {
     },
     /// The session has ended.
     Ended {
-        /// Exit code of the session's program. `None` if the engine does not report the code, or if a signal ended the
-        /// program.
+        /// Exit code of the session's program. `None` if the program never ran, if a signal ended it, or if the engine
+        /// does not report the code.
         code: Option<i32>,
         /// The reason, in one line.
         why: String,

@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for SessionId {
     }
 }
 
-/// A launch request to an engine.
+/// A launch request to an engine. The local launcher ignores `millicores`, `memory` and `zone`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LaunchSpec {
     /// The session's identifier.

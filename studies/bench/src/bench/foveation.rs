@@ -114,7 +114,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut wanted = None;
     for way in METHODS {
         // Measure at three quantisers: the requested quantiser, and those that are 3 lower and 3 higher. The middle of
-        // a foveated picture reaches the reference quality at about the requested quantiser, which `at` interpolates.
+        // a foveated picture reaches the reference quality near the requested quantiser; `at` interpolates between two
+        // of the three.
         let mut points = Vec::new();
         for qp in [args.qp - 3, args.qp, args.qp + 3] {
             points.push(measure(args, way, qp, eye, &tables)?);

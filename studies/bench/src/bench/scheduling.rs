@@ -97,7 +97,7 @@ struct Report {
     quick: bool,
     other_cores: f64,
     wake_ups: Vec<Cell>,
-    /// Conditions that this machine does not support, and why.
+    /// Conditions that were not measured, and why.
     left_out: Vec<String>,
     recording_ns: Cost,
     /// Time to seal a frame of 42 kB, first as one slice, then as eight slices.

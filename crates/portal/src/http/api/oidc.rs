@@ -53,7 +53,7 @@ enum LoginFailure {
     Denied,
     /// The provider does not respond.
     Provider,
-    /// The token is invalid.
+    /// The code or the token is invalid, or the response is from another issuer.
     Token,
     /// The user is not in any group with access.
     Group,

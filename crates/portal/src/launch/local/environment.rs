@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 
-/// Variables that programs need: paths, user folders, locale and time zone, sound server, graphics drivers, and the
-/// service manager's runtime folder.
+/// Variables that programs need: paths, user folders, locale and time zone, graphics drivers, logging, and the user's
+/// runtime folder.
 const NAMES: [&str; 26] = [
     "CUDA_VISIBLE_DEVICES",
     "DRI_PRIME",
@@ -34,7 +34,7 @@ const NAMES: [&str; 26] = [
     "XDG_STATE_HOME",
 ];
 
-/// Name prefixes of further variables that programs need.
+/// Name prefixes of further variables that programs need, for example for sound and graphics.
 const PREFIXES: [&str; 15] = [
     "ALSA_",
     "GALLIUM_",
@@ -53,7 +53,7 @@ const PREFIXES: [&str; 15] = [
     "__",
 ];
 
-/// The prefix of the portal's own variables, which are excluded.
+/// The prefix of the portal's own variables, which are excluded unless the operator names them.
 const PORTAL: &str = "OPENUVR_PORTAL_";
 
 /// The variables that a session inherits. `more` contains additional names that the operator configures.

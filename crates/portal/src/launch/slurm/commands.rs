@@ -48,7 +48,7 @@ impl Commands {
         Commands { environment }
     }
 
-    /// Queues a job. If `account` is specified, this system account submits the job.
+    /// Queues a job. If `account` is specified, this account of the machine submits the job.
     pub(super) async fn submit(
         &self,
         account: Option<&str>,

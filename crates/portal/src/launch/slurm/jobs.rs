@@ -93,7 +93,7 @@ impl Job {
         )
     }
 
-    /// Whether the job has ended, as far as Slurm reports.
+    /// Whether the job has ended or is lost, as far as Slurm reports.
     pub(crate) fn has_ended(&self) -> bool {
         self.observed(None).phase.is_final() && !self.is_active()
     }

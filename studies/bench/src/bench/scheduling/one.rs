@@ -124,7 +124,7 @@ impl Cell {
 type Received = (Vec<f64>, Duration);
 
 /// Measures one primitive. The sender sends at a fixed rate, and the receiver waits for each message. The inner error
-/// is the reason why this machine does not support the condition.
+/// is the reason why the condition cannot be measured on this machine or at this rate.
 pub(super) fn cell(
     primitive: Primitive,
     way: Condition,
