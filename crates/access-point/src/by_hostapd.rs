@@ -67,7 +67,8 @@ pub(crate) struct Running {
 
 /// Starts the access point. Returns `None` if `stop` is set meanwhile.
 ///
-/// # Errors Returns a one-line error if hostapd or dnsmasq does not start, or if no subnet is free.
+/// # Errors
+/// Returns a one-line error if hostapd or dnsmasq does not start, or if no subnet is free.
 pub(crate) fn start(
     programs: &Programs,
     access_point: &AccessPoint<'_>,
@@ -162,7 +163,8 @@ fn serve_addresses(
 impl Running {
     /// Prints the clients that join and leave, until `stop` is set.
     ///
-    /// # Errors Returns an error if hostapd or dnsmasq ends, or if hostapd reports that the access point is disabled.
+    /// # Errors
+    /// Returns an error if hostapd or dnsmasq ends, or if hostapd reports that the access point is disabled.
     pub(crate) fn follow(&mut self, stop: &AtomicBool) -> Result<()> {
         while !stop.load(Ordering::Relaxed) {
             let line = self.hostapd.line(POLL_INTERVAL, hostapd::is_cause);

@@ -61,7 +61,8 @@ pub(crate) fn start(nmcli: &Program, profile: &Profile, journal: &mut Journal) -
 
 /// Waits until `stop` is set.
 ///
-/// # Errors Returns an error if the connection ends, or if its state can't be queried several times in succession.
+/// # Errors
+/// Returns an error if the connection ends, or if its state can't be queried several times in succession.
 pub(crate) fn follow(nmcli: &Program, profile: &Profile, stop: &AtomicBool) -> Result<()> {
     let (mut check_at, mut failed) = (Instant::now() + CHECK_INTERVAL, 0);
     while !stop.load(Ordering::Relaxed) {

@@ -91,8 +91,9 @@ impl Program {
 
     /// Runs the program to its end and returns its standard output.
     ///
-    /// # Errors Returns a one-line error if it fails or takes too long. If it fails, the message contains the last line
-    /// of its output.
+    /// # Errors
+    /// Returns a one-line error if it fails or takes too long. If it fails, the message contains the last line of its
+    /// output.
     pub(crate) fn run(&self, arguments: &[&str], timeout: Duration) -> Result<String> {
         let mut process = self.command(arguments).spawn();
         let started = process
@@ -233,8 +234,9 @@ impl Daemon {
 
     /// The next line of its log, if there is one within this time.
     ///
-    /// # Errors Returns an error if the program has ended. As the reason, the error contains the first line for which
-    /// `is_cause` is true among the last [`RECENT_LINES`] lines, otherwise the last line.
+    /// # Errors
+    /// Returns an error if the program has ended. As the reason, the error contains the first line for which `is_cause`
+    /// is true among the last [`RECENT_LINES`] lines, otherwise the last line.
     pub(crate) fn line(
         &mut self,
         timeout: Duration,

@@ -251,8 +251,8 @@ fn open(
     Ok(opened)
 }
 
-/// Creates a client of a discovered host. The client connects to any of the host's addresses, but accepts only the host
-/// whose key is stored.
+/// Creates a client of a discovered host. The client connects to any of the host's addresses. If a key of the host is
+/// stored, the client accepts only this key.
 fn open_discovered(
     config: &ClientConfig,
     host: discovery::SelectedHost,

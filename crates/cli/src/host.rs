@@ -625,7 +625,7 @@ fn start(
     let threads = (&scheduler, sound);
     let gateways = Gateways::open("host", config, host.clone(), recorder, threads, desk)?;
     gateways.start_recording()?;
-    // The host starts streaming only here.
+    // This is printed only here, because the start may fail before.
     eprintln!("openuvr host: {streaming}");
     if let Some(why) = opened.sounds.no_sound_reason {
         eprintln!("openuvr host: {why}");

@@ -1,4 +1,4 @@
-//! Account name and password, from a file, or from the terminal without echo.
+//! The account's name, from the terminal; and its password, from a file or from the terminal without echo.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -100,7 +100,7 @@ fn typed(user: &str) -> Result<String> {
     }
 }
 
-/// Reads a line from typed keys; `None` if the user cancelled.
+/// Reads a line from typed keys; `None` if the user cancelled, or if the line does not end or is not UTF-8.
 fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
     const INTERRUPT: u8 = 0x03;
     const END: u8 = 0x04;

@@ -179,8 +179,8 @@ impl<'a> System<'a> {
     /// Runs a program and returns its standard output.
     ///
     /// # Errors
-    /// Returns an error if the program cannot be started or fails. The error then contains the last line of the
-    /// program's output.
+    /// Returns an error if the program cannot be started or fails. If it fails, the error contains the last line of its
+    /// output.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
         let output = self.output(words)?;
         if output.status == Some(0) {

@@ -13,7 +13,7 @@ use crate::system::System;
 /// Changes that an earlier run has recorded stay.
 ///
 /// # Errors
-/// Returns the error of the change that failed.
+/// Returns the error of the change that failed, or an error if `stop` is set.
 pub(crate) fn apply(
     system: &System<'_>,
     record: &mut Record,

@@ -382,8 +382,8 @@ impl Session {
         head
     }
 
-    /// The head state from which the views of the frame with the display time `at` were computed. If these views were not
-    /// located, the head state that is predicted now.
+    /// The head state from which the views of the frame with the display time `at` were computed. If these views were
+    /// not located, the head state that is predicted now.
     pub(crate) fn rendered_head(&self, at: Instant) -> HeadState {
         let located = self
             .state()

@@ -108,8 +108,9 @@ pub trait AudioPlayback: Send {
 
     /// Waits at most `timeout` (`None`: no limit), or until a [`Waker`] is raised. Returns whether a waker was raised.
     ///
-    /// # Errors [`AudioError`] if this call detects that the device is gone. [`level`](AudioPlayback::level) always
-    /// detects this.
+    /// # Errors
+    /// [`AudioError`] if this call detects that the device is gone. [`level`](AudioPlayback::level) always detects
+    /// this.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError>;
 
     /// A handle with which another thread makes [`AudioPlayback::wait`] return.

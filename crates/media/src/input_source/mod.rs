@@ -22,7 +22,8 @@ pub use shortcuts::{SHORTCUTS, Shortcut};
 pub trait InputSource: Send {
     /// Waits for the next event, at most `timeout` (`None`: no limit).
     ///
-    /// # Errors [`SourceError`] if input can't be read, for example because the display is gone.
+    /// # Errors
+    /// [`SourceError`] if input can't be read, for example because the display is gone.
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
 
     /// Tells the source how the host's application reads keys. The source sends keys in this mode, unless the user has

@@ -144,7 +144,8 @@ pub(crate) struct Acme {
 impl Acme {
     /// Loads the stored certificate, or creates a self-signed one.
     ///
-    /// # Errors Returns an error if the table is invalid, or if the folder or the stored certificate is not usable.
+    /// # Errors
+    /// Returns an error if the table is invalid, or if the folder or the stored certificate is not usable.
     pub(crate) fn open(section: AcmeSection, folder: PathBuf) -> Result<Acme, AcmeError> {
         section.check()?;
         let kept = |why: io::Error| AcmeError::Kept {

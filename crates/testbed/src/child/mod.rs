@@ -145,8 +145,8 @@ impl Child {
         let _ = self.process.wait();
     }
 
-    /// Like [`stop`](Self::stop), but sends SIGTERM only to the child. The child forwards the signal to its own
-    /// children, which would treat a second signal as a forced stop.
+    /// Like [`stop`](Self::stop), but first sends SIGTERM only to the child and waits up to 20 s. The child forwards
+    /// the signal to its own children, which would treat a second signal as a forced stop.
     pub fn stop_by_itself(&mut self) {
         self.stop_within(TIMEOUT);
     }

@@ -17,8 +17,8 @@ pub struct Air {
     pub signal: Option<Signal>,
 }
 
-/// Burst losses: two states with random durations (Gilbert 1960, Elliott 1963, in continuous time). MPDUs are lost in
-/// the bad state, and not in the good state.
+/// Burst losses: two states with random durations (Gilbert 1960, Elliott 1963, in continuous time). MPDUs are lost only
+/// in the bad state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bursts {
     /// Mean duration of the good state.
