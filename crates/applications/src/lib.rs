@@ -32,7 +32,7 @@ pub const MAX_APPLICATIONS: usize = 256;
 /// Maximum length of a name, in characters.
 pub const LONGEST_NAME: usize = 64;
 
-/// Maximum size of a file that is read. Lists and files of launchers have some kilobytes.
+/// The maximum number of bytes that are read from a file. Lists and files of launchers have some kilobytes.
 const LONGEST_FILE: u64 = 8 << 20;
 
 /// An application.
@@ -60,7 +60,7 @@ pub enum ListError {
     /// The file cannot be read.
     #[error("can't read the applications in {0}: {1}")]
     Read(PathBuf, std::io::Error),
-    /// The file does not contain a list of applications.
+    /// The file does not contain a valid list of applications.
     #[error("{0}: {1}")]
     Form(PathBuf, String),
 }
@@ -77,7 +77,7 @@ pub fn read(path: &Path) -> Result<Vec<Application>, ListError> {
 /// Parses a list.
 ///
 /// # Errors
-/// Returns a one-line reason if it is not a list.
+/// Returns a one-line reason if it is not a valid list.
 pub fn parse(text: &str) -> Result<Vec<Application>, String> {
     let list: List = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| {
@@ -128,7 +128,7 @@ pub fn to_toml(applications: &[Application]) -> String {
     toml::to_string(&list).unwrap_or_default()
 }
 
-/// A text file of bounded length.
+/// Reads a text file, up to a length of [`LONGEST_FILE`].
 fn read_text(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     let mut file = fs::File::open(path)?.take(LONGEST_FILE);

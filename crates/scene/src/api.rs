@@ -99,7 +99,7 @@ impl Stream {
     /// Submits the picture that has been drawn but not yet swapped.
     ///
     /// # Errors
-    /// Returns an error if the stream has ended.
+    /// Returns an error if the stream has ended, or if the window was resized.
     pub(super) fn submit(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
         ensure!(
             size == self.buffer.size(),

@@ -22,13 +22,13 @@ use super::{Args, Show, api, play};
 /// The submission mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Submit {
-    /// The application continues at once. The host takes the newest picture when it is ready.
+    /// The application continues at once. Whenever the host is ready, it takes the newest picture.
     Free,
     /// The application draws the next picture after the previous one has been encoded and sent.
     LockStep,
 }
 
-/// The application ends if no picture is completed for this long.
+/// With [`Submit::LockStep`], the application ends if a picture is not encoded and sent within this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Submits a picture, and then shows it in the window.
@@ -78,7 +78,8 @@ pub fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Subm
     };
     let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);
-    // The stop flag is never set. The scene ends when a submission fails, because the host has ended.
+    // The stop flag is never set. The scene ends when its window is closed, or when a submission fails, for example
+    // because the host has ended.
     let never = Arc::new(AtomicBool::new(false));
     std::thread::Builder::new()
         .name("scene".into())

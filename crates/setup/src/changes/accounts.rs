@@ -20,7 +20,8 @@ pub(crate) struct GroupEntry {
 }
 
 impl GroupEntry {
-    /// Looks a group up, also in directory services such as LDAP; `None` if there is no such group.
+    /// Looks a group up, also in directory services such as LDAP; `None` if there is no such group, or if `getent` is
+    /// not installed.
     ///
     /// # Errors
     /// Returns an error if `getent` cannot be run.
