@@ -1,7 +1,7 @@
 //! Head pose: from a tracking device, or emulated.
 //!
-//! Poses have the axes of [`openuvr_proto::pose`]: right-handed, y up, -z forward; the origin is the pose at the
-//! source's start. A new source needs one file with one [`Backend`], and one line in [`BACKENDS`].
+//! Poses have the axes of [`openuvr_proto::pose`]: right-handed, y up, -z forward. Each source defines its origin. A
+//! new source needs one file with one [`Backend`], and one line in [`BACKENDS`].
 
 pub mod controllers;
 pub mod iio;

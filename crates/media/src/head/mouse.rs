@@ -1,8 +1,8 @@
 //! A head pose source without a tracker. The mouse turns the head, and keys move it.
 //!
-//! While the window's pointer is grabbed, the mouse turns the head. W, A, S and D (or the arrow keys) move it forward,
-//! left, back and right, and Page Up and Page Down move it up and down, relative to the view direction. Q and E tilt it
-//! towards a shoulder. Other input goes to the host.
+//! While the window's pointer is grabbed, the mouse turns the head. W, A, S and D (or the arrow keys) move it
+//! horizontally: forward, left, back and right, relative to its yaw. Page Up and Page Down move it up and down. Q and E
+//! tilt it towards a shoulder. Other input goes to the host.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

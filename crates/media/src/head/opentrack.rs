@@ -37,7 +37,7 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4242";
 /// Bytes of a datagram.
 pub const BYTES: usize = 48;
 
-/// Maximum distance of a head in centimetres: 100 m.
+/// Maximum distance of a head along each axis, in centimetres: 100 m.
 const MAX_DISTANCE: f64 = 10_000.0;
 
 /// Receives poses.
@@ -84,7 +84,7 @@ impl Opentrack {
 
 /// Parses a datagram: position in metres, and yaw to the left, pitch up and roll to the left shoulder in radians.
 /// `None` if it is not a datagram of opentrack: wrong length, a number that is not finite, or a head more than 100 m
-/// away.
+/// away along an axis.
 #[must_use]
 pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     let datagram: &[u8; BYTES] = datagram.try_into().ok()?;

@@ -12,8 +12,8 @@ pub(super) const AHEAD: [f32; 3] = [0.0, 0.0, -1.0];
 /// Minimum horizontal component of a direction that has a yaw: 6° from vertical. Closer to vertical, the yaw is noise.
 const LEVEL: f32 = 0.1;
 
-/// The rotation around the vertical axis that turns this direction to [`AHEAD`]. `None` if the direction is almost
-/// vertical.
+/// The rotation around the vertical axis after which this direction has the yaw of [`AHEAD`]. `None` if the direction
+/// is almost vertical.
 pub(super) fn heading([x, _, z]: [f32; 3]) -> Option<Rotation> {
     let yaw = (-x).atan2(-z);
     (x.hypot(z) >= LEVEL).then(|| Rotation::around([0.0, -yaw, 0.0]))

@@ -1,5 +1,5 @@
-//! Sampling schedule of a head pose source without its own timing. It samples at a fixed rate and,
-//! if known, at the exact time at which the host samples a pose.
+//! Sampling schedule of a head pose source without its own timing. It samples at a fixed rate and, if the aimed times
+//! are known, exactly at these times.
 //!
 //! This module has no clock; the time is an argument.
 

@@ -30,7 +30,7 @@ pub const BACKEND: Backend = Backend {
     },
 };
 
-/// Size limit of a script: 16 MiB are several hours.
+/// Maximum number of bytes that are read from a script: those of 262 144 lines of 64 bytes.
 const MAX_SIZE: u64 = 16 << 20;
 
 /// Plays a script.
@@ -51,7 +51,8 @@ impl Script {
     /// Reads the complete file.
     ///
     /// # Errors
-    /// [`HeadPoseError`] if the file can't be read or has an invalid line. The message contains the invalid line.
+    /// [`HeadPoseError`] if the file can't be read, has an invalid line, or has no pose. The message contains the
+    /// number of an invalid line.
     pub fn open(path: &str) -> Result<Script, HeadPoseError> {
         let failed = |cause: &dyn std::fmt::Display| {
             HeadPoseError(format!("the head script {path:?}: {cause}"))

@@ -17,7 +17,7 @@ pub(super) struct Pointer {
     /// The angles that correspond to the pointer's motion so far, in degrees. They differ from the angles of the newest
     /// pose by at most the dead zone.
     followed: [f64; 2],
-    /// Counts not yet sent, less than one in each direction.
+    /// Counts not yet sent: fractions, and counts that exceed the largest event.
     rest: [f64; 2],
     /// Counts sent since the start or the last recentring.
     sent: [i64; 2],
@@ -63,7 +63,8 @@ impl Pointer {
         self.rest = [0.0; 2];
     }
 
-    /// Moves the pointer back by all counts in `sent`. From now on, angles are relative to the newest pose.
+    /// Moves the pointer back by the counts in `sent`, with at most [`MAX_RETURN`] events. From now on, angles are
+    /// relative to the newest pose.
     pub(super) fn recentre(&mut self) -> Vec<Effect> {
         self.skip_to([0.0; 2]);
         let mut left = std::mem::take(&mut self.sent);

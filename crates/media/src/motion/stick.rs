@@ -2,8 +2,8 @@
 
 use super::Effect;
 
-/// Size of a deflection's steps. 512 steps in each direction are finer than the sticks of pads (8
-/// to 10 bits), and keep a sensor's noise off the link.
+/// Size of a deflection's steps. 512 steps in each direction are at least as fine as those of a pad's stick (8 to 10
+/// bits), and keep a sensor's noise off the link.
 const STEP: f64 = 64.0;
 
 /// A stick that follows two angles.

@@ -35,7 +35,7 @@ impl Uploaded {
         (length > 0).then(|| Duration::from_millis(u64::from(delay) + u64::from(length)))
     }
 
-    /// Whether the effect is active, and the time at which this changes.
+    /// Whether the effect is active, and the next time at which this may change.
     fn at(&self, now: Instant) -> (bool, Option<Instant>) {
         let Some(Playing { since, count }) = self.playing else {
             return (false, None);
@@ -119,7 +119,7 @@ impl ForceFeedback {
         Rumble { strong, weak }
     }
 
-    /// The time of the rumble's next change, if no more requests arrive.
+    /// The next time at which the rumble may change, if no more requests arrive.
     #[must_use]
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         self.effects.values().filter_map(|e| e.at(now).1).min()

@@ -38,8 +38,7 @@ struct NextBuffer<K> {
     key: K,
     /// The displayed picture.
     shown: Option<K>,
-    /// Rows from the top that are at least as new as the displayed picture; the rows below are
-    /// older.
+    /// Rows from the top that are at least as new as the displayed picture; the rows below may be older.
     rows: u32,
     /// The range of `rows` that differs from the displayed picture.
     painted: Range<u32>,
@@ -155,7 +154,7 @@ impl<K: Copy + Eq> Buffers<K> {
         Some((key, painted))
     }
 
-    /// Fills the rows from the first outdated row up to `end` with the displayed picture.
+    /// Copies those rows above `end` from the displayed picture that are older than it.
     fn keep_rows(&mut self, end: u32) {
         let Some(next) = self.next.as_mut().filter(|next| next.rows < end) else {
             return;

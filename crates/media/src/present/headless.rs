@@ -48,8 +48,8 @@ pub(super) fn open(argument: &str, _: &WindowConfig) -> Result<Surface, PresentE
 }
 
 impl Headless {
-    /// Writes pictures into `directory`, which is created if missing: every `every`-th picture, counted from the first,
-    /// or only the last picture (`None`).
+    /// Writes pictures into `directory`, which is created if missing: every `every`-th picture, counted from the first
+    /// (`None`: none of them), and at the end the newest picture.
     ///
     /// # Errors
     /// [`PresentError`] if the directory can't be created or is not writable.

@@ -56,8 +56,8 @@ pub(super) struct Sensor {
     pub(super) conversion: Conversion,
 }
 
-/// Finds both sensors: in `folder` itself if `folder` is a device, otherwise in the devices in `folder`. If `folder` is
-/// a device without an accelerometer, the accelerometer of a neighbouring device is used.
+/// Finds both sensors: in `folder` itself if `folder` is the device of a gyroscope, otherwise in the devices in
+/// `folder`. If a gyroscope's device has no accelerometer, that of another device is used.
 ///
 /// # Errors
 /// Returns an error if one of the two sensors is missing or has attributes that can't be used.

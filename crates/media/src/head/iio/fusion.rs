@@ -73,7 +73,7 @@ impl Fusion {
         self.filter = filter;
     }
 
-    /// Processes an acceleration in m/s². Values that are not finite are ignored.
+    /// Processes an acceleration in m/s². Values that are zero, too large or not finite are ignored.
     pub(super) fn accelerate(&mut self, acceleration: [f64; 3]) {
         if is_usable(acceleration) && acceleration != [0.0; 3] {
             self.detector.accelerate(acceleration);
@@ -83,7 +83,7 @@ impl Fusion {
     }
 
     /// Processes an angular velocity in radians per second, `step` seconds after the previous value. Values that are
-    /// not finite are ignored.
+    /// too large or not finite are ignored.
     pub(super) fn turn(&mut self, rate: [f64; 3], step: f64) {
         if !is_usable(rate) {
             return;
@@ -98,8 +98,8 @@ impl Fusion {
         }
     }
 
-    /// Uses the offset of a window of rest if the filter can't find it itself. The head did not turn in that window, so
-    /// the heading at the start of the window is restored.
+    /// Uses the offset of the first window of rest, and that of a later one if the filter can't find it itself. The
+    /// head did not turn in that window, so the heading at the start of the window is restored.
     fn adopt(&mut self, offset: [f64; 3]) {
         let far = |axis: usize| (offset[axis] - self.offset[axis]).abs() > LARGE_OFFSET;
         if self.measured && !(0..3).any(far) {

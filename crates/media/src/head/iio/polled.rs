@@ -31,7 +31,8 @@ impl RawAxes {
         Ok(RawAxes([open(x)?, open(y)?, open(z)?]))
     }
 
-    /// Measures the values. `None` if a value is being written at this moment.
+    /// Measures the values. `None` if a value is being written at this moment, or if a signal interrupts the
+    /// measurement.
     ///
     /// # Errors
     /// [`HeadPoseError`] if the device is gone, or if a file does not contain a number.

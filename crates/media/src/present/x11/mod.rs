@@ -25,8 +25,8 @@ pub use presenter::X11Presenter;
 /// Opens the window.
 ///
 /// # Errors
-/// [`PresentError`] in one line if the display can't be reached, lacks MIT-SHM, RENDER or XKB, or can't convert BGRX
-/// pixels to its own format.
+/// [`PresentError`] in one line if the size is invalid, or if the display can't be reached, lacks MIT-SHM, RENDER or
+/// XKB, or can't convert BGRX pixels to its own format.
 pub fn open(config: &WindowConfig) -> Result<(X11Presenter, X11InputSource), PresentError> {
     let display = config
         .display

@@ -172,8 +172,8 @@ impl X11Presenter {
         Ok(true)
     }
 
-    /// Puts the changed part of the next picture on the window, without the rows that are already
-    /// there.
+    /// Puts the next picture on the window: only its new rows, or the whole picture if it is scaled or has a new
+    /// placement.
     fn put(&mut self, size: Size) -> Result<(), PresentError> {
         let new = self.buffers.take_new_rows();
         let Some((segment, _)) = self.buffers.finish() else {
