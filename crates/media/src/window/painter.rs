@@ -446,7 +446,7 @@ impl Copies {
 }
 
 impl SharedWindow {
-    /// The error for a server that does not respond.
+    /// The error for a failed connection to the server.
     pub(crate) fn gone(&self, cause: &dyn std::fmt::Display) -> WindowError {
         WindowError(format!(
             "the X server of display {} is gone: {cause}",

@@ -124,8 +124,8 @@ impl Placement {
         )
     }
 
-    /// The area in which to draw the host's pointer over the picture, clipped to the picture. `None` if the pointer is
-    /// hidden.
+    /// The area in which to draw the host's pointer over the picture, clipped to the picture. `None` if no part of the
+    /// pointer is visible.
     pub fn overlay(&self, cursor: &Cursor) -> Option<Overlay> {
         let (x, y) = self.pixel(cursor.at?);
         let shape = Rect {

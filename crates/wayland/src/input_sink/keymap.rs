@@ -44,7 +44,7 @@ impl SessionKeymap {
     /// not `held`.
     ///
     /// # Errors
-    /// Returns a one-line error if no key code is left.
+    /// Returns a one-line error if no key code is left, or if the extended map is invalid.
     pub(super) fn bind(&mut self, wanted: char, held: &BTreeSet<u8>) -> Result<u8, String> {
         let free = |keycode: &u8| !held.contains(keycode);
         let unused = self.keyboard.map.unused().find(free);
@@ -99,7 +99,7 @@ impl SessionKeymap {
     }
 }
 
-/// The text with `lines` at the end of a section.
+/// The text with `lines` at the end of a section; unchanged if it has no such section.
 fn extended(text: &str, section: &str, lines: &str) -> String {
     let end = text.find(section).and_then(|from| {
         let mut depth = 0;

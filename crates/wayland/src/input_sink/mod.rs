@@ -65,7 +65,8 @@ struct TemporaryModifiers {
 
 impl WaylandInput {
     /// Opens `display`. `None` selects the display in the environment variable `WAYLAND_DISPLAY`. Absolute positions
-    /// are relative to the output with this name, or with `None`, to the area of all outputs together.
+    /// are relative to the output with this name. With `None`, or if there is no such output, they are relative to the
+    /// area of all outputs together.
     ///
     /// # Errors
     /// [`InputError`] if the display cannot be reached or lacks the protocols.

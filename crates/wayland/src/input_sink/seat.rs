@@ -38,7 +38,8 @@ struct State {
 }
 
 impl VirtualSeat {
-    /// Connects to the display. Also returns the text of the session's key map; `None` if the session has no keyboard.
+    /// Connects to the display. Also returns the text of the session's key map; `None` if the session has no keyboard,
+    /// or if its map cannot be read.
     pub(super) fn open(
         display: Option<&str>,
         output: Option<&str>,

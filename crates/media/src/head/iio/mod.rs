@@ -5,7 +5,8 @@
 //! FOLDER/iio:device0   in_anglvel_*, in_accel_*    attributes
 //!                      scan_elements, buffer       the buffer's set-up
 //!                      samples                     a recording in place of /dev/iio:device0
-//! ``` If the devices have buffers that this user may set up, samples come from the buffers, at a rate that follows the
+//! ```
+//! If the devices have buffers that this user may set up, samples come from the buffers, at a rate that follows the
 //! host's requests (`rate.rs`). Otherwise, samples come from `*_raw`, which is read at a fixed rate and also at the
 //! times requested by the host (`schedule.rs`). The newest of the samples that are read together becomes a pose at
 //! once. Changed attributes are restored when the source is dropped. There is no magnetometer, so yaw drifts by up to a
