@@ -193,7 +193,7 @@ impl<W: Write> DevTools<W> {
     /// Waits for the next event with this name. Returns its parameters.
     ///
     /// # Errors
-    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
+    /// Returns a one-line error if the browser has ended, or if the event does not arrive in time.
     pub fn event(&mut self, name: &str) -> Result<Value, String> {
         let until = Instant::now() + self.timeout;
         loop {
@@ -209,7 +209,8 @@ impl<W: Write> DevTools<W> {
     /// The value of a script's last expression; promises are awaited.
     ///
     /// # Errors
-    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
+    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure, such as an
+    /// exception of the script.
     pub fn run(&mut self, tab: &Tab, script: &str) -> Result<Value, String> {
         let params = json!({
             "expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": true,
@@ -224,7 +225,7 @@ impl<W: Write> DevTools<W> {
     /// Waits until a script's value is true, even while the page is still loading.
     ///
     /// # Errors
-    /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.
+    /// Returns a one-line error if the value is not true in time.
     pub fn until(&mut self, tab: &Tab, script: &str) -> Result<(), String> {
         let until = Instant::now() + self.timeout;
         loop {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{admit_user, has_program};
 
-/// User id and group id without privileges: the kernel's overflow id, which is the same on every Linux.
+/// User id and group id without privileges: the kernel's default overflow id.
 const UNPRIVILEGED: u32 = 65_534;
 
 /// Time for sway to start, in seconds (guess: a start takes a fifth of a second on an idle machine).
