@@ -39,6 +39,8 @@ pub mod convert;
 #[cfg(feature = "host")]
 pub mod damage;
 #[cfg(feature = "host")]
+pub mod difference;
+#[cfg(feature = "host")]
 pub mod display_size;
 #[cfg(feature = "host")]
 pub mod encode;

@@ -13,6 +13,7 @@ use moving::Nv12;
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, DecodeError, Decoder};
+use openuvr_media::difference::DifferenceMeter;
 use openuvr_media::encode::{self, Chroma, Encoded, Encoder, FrameRequest, Rate, Settings, Slice};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::id::FrameId;
@@ -844,6 +845,48 @@ fn frequent_key_frames_stay_within_the_rate() {
             "every {every}: {second} bits, {spent:?}"
         );
     }
+}
+
+#[test]
+fn a_cut_takes_few_shares_of_the_rate() {
+    let (size, target) = (SIZES[0], Bitrate(2_000_000));
+    let cut = 100;
+    let spent = |measures: bool| {
+        let mut encoder = encode::open("x264", &settings(size, 8, 1)).expect("libx264");
+        let mut rate = RateControl::new(target, 60.0);
+        rate.opened(size, None);
+        let mut meter = DifferenceMeter::default();
+        let mut spent = Vec::new();
+        for frame in 1..=cut + 20 {
+            // The textures jump at the cut.
+            let source = Nv12::frame(size, if frame < cut { frame } else { frame + 1000 });
+            let picture = source.picture();
+            let difference = meter.measure(&picture);
+            rate.set_difference(difference.filter(|_| measures));
+            let key_frame = frame == 1;
+            let ask = FrameRequest {
+                frame: FrameId(frame),
+                key_frame,
+                reference: FrameId(frame - 1),
+                refresh: false,
+                qp: rate.qp(key_frame),
+                part: None,
+                unchanged: None,
+            };
+            let coded = encoder
+                .encode(&picture, &ask, &mut |_| {})
+                .expect("encoded");
+            rate.coded(key_frame, ask.qp, coded.bytes as u64 * 8);
+            spent.push(coded.bytes * 8);
+        }
+        spent
+    };
+    let share = 2_000_000 / 60;
+    let (without, with) = (spent(false), spent(true));
+    let at = cut as usize - 1;
+    assert!(without[at] > share * 4, "{:?}", &without[at - 3..]);
+    assert!(with[at] < share * 3, "{:?}", &with[at - 3..]);
+    assert!(with[at + 1] < share * 2, "{:?}", &with[at - 3..]);
 }
 
 #[test]

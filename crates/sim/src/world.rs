@@ -183,6 +183,18 @@ impl World {
         self.views = vec![view];
     }
 
+    /// Makes one of `frames` pictures differ in most of its area from the previous one. Call this method after
+    /// [`World::adapt`].
+    pub fn flash_every(&mut self, frames: u32) {
+        for content in self
+            .views
+            .iter_mut()
+            .filter_map(|view| view.content.as_mut())
+        {
+            content.flash_every(frames);
+        }
+    }
+
     /// Repeats a still picture at the frame rate of [`FRAME_INTERVAL`]. Call this method before clients connect.
     pub fn keep_frame_rate(&mut self) {
         let settings = Settings {

@@ -35,6 +35,17 @@ fn ms(ms: u64) -> Duration {
 
 /// Streams at up to 10 Mb/s over a link, and measures after `before`. A picture takes `complexity` bits at quantiser 0.
 fn run(link: &Impairment, complexity: f64, before: Duration, seed: u64) -> Run {
+    run_flashing(None, link, complexity, before, seed)
+}
+
+/// As [`run`]; one of `flash_every` pictures flashes.
+fn run_flashing(
+    flash_every: Option<u32>,
+    link: &Impairment,
+    complexity: f64,
+    before: Duration,
+    seed: u64,
+) -> Run {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     let max = Bitrate::from_mbps(10);
     let range = Range {
@@ -43,6 +54,9 @@ fn run(link: &Impairment, complexity: f64, before: Duration, seed: u64) -> Run {
         max,
     };
     world.adapt(range, complexity);
+    if let Some(frames) = flash_every {
+        world.flash_every(frames);
+    }
     let player = world.connect(&Device::new(1, Role::Player).behind(link));
     world.rest(ms(300));
     world.play(before);
@@ -104,6 +118,20 @@ fn a_stream_starts_on_a_link_that_is_too_narrow_for_it() {
         usual.extend(is_usual.then_some(run));
     }
     assert!(mean(&usual, |run| run.p99) <= 25.0);
+}
+
+/// On the same link, some pictures take nine times the bits of another picture at the same quantiser.
+#[test]
+fn flashes_do_not_fill_a_narrow_link() {
+    let link = Impairment {
+        rate: Some(Bitrate::from_mbps(8)),
+        queue: Queue::Bytes(64 << 10),
+        ..Impairment::default()
+    };
+    for seed in 1..=4 {
+        let run = run_flashing(Some(97), &link, 5e6, Duration::ZERO, seed);
+        assert!(run.longest_gap <= 90.0, "{run:?}");
+    }
 }
 
 fn mean(runs: &[Run], of: fn(&Run) -> f64) -> f64 {

@@ -4,6 +4,9 @@
 //! core). With the constant quantisers that this controller chooses, x264 does not need this time. There is no limit
 //! within a frame, so key-frame sizes are predicted and kept near three times the size of other frames. With a fixed
 //! GOP size, or many requested key frames, all frames get fewer bits, so that the mean stays the same.
+//!
+//! A picture that suddenly differs from the previous one, such as a cut or a flash, may take as many bits as a key frame.
+//! The controller predicts its size from the [`Difference`], and chooses a coarser quantiser.
 
 use crate::units::{Bitrate, Size};
 
@@ -18,6 +21,9 @@ const QP_START: f64 = 32.0;
 const KEY_PIXEL: f64 = 5.05;
 /// The share of a key frame, relative to the share of another frame.
 const KEY_FRAME_SHARE: f64 = 3.0;
+/// The share of a suddenly different picture, relative to the share of another frame. With the share of a key frame, it
+/// would fill the queue of a link that is already full (simulated: `link_goals.rs`).
+const SUDDEN_SHARE: f64 = 2.0;
 /// Decrease of the quantiser number that halves the quantiser step (ITU-T H.264, section 8.5) and roughly doubles the
 /// bits.
 const QP_PER_OCTAVE: f64 = 6.0;
@@ -28,6 +34,20 @@ const STEP_DOWN: f64 = -2.0;
 const STEP_UP: f64 = 6.0;
 /// Number of frames over which an excess of bits is compensated.
 const DEBT_FRAMES: f64 = 30.0;
+
+/// Weight of the newest frame in the mean cost of a difference (guess).
+const COST_GAIN: f64 = 0.3;
+/// The smallest mean difference of the model. Below it, the size of a frame hardly depends on the difference (guess).
+const LEAST_DIFFERENCE: f64 = 1.0 / 64.0;
+
+/// The difference between a picture and the previously coded picture.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Difference {
+    /// The mean absolute difference of the luma samples, in levels (0 to 255).
+    pub mean: f64,
+    /// The share of the picture that differs visibly (0 to 1).
+    pub share: f64,
+}
 
 /// Chooses quantisers so that the mean rate on the wire stays at the target.
 #[derive(Clone, Debug)]
@@ -44,6 +64,13 @@ pub struct RateControl {
     after_key: bool,
     /// log2 of the bits of a key frame at quantiser 0.
     key_size: Option<f64>,
+    /// The first estimate of `key_size`. It is a high value, and limits the size of other frames.
+    largest: f64,
+    /// The difference of the next frame's picture; `None` if it is unknown.
+    difference: Option<Difference>,
+    /// log2 of the bits per level of the mean difference, at quantiser 0: a mean over the last frames without the key
+    /// frames.
+    cost: Option<f64>,
     /// Whether the next key frame gets only the share of another frame.
     small_key: bool,
 }
@@ -61,6 +88,9 @@ impl RateControl {
             debt: 0.0,
             after_key: false,
             key_size: None,
+            largest: 0.0,
+            difference: None,
+            cost: None,
             small_key: false,
         }
     }
@@ -68,7 +98,9 @@ impl RateControl {
     /// Handles a new encoder for pictures of this size, with GOP size `key_every` (`None` for key frames only on
     /// request). The key-frame size is then estimated from the picture size again.
     pub fn opened(&mut self, size: Size, key_every: Option<u32>) {
-        self.key_size = Some((size.pixels().max(1) as f64).log2() + KEY_PIXEL);
+        self.largest = (size.pixels().max(1) as f64).log2() + KEY_PIXEL;
+        self.key_size = Some(self.largest);
+        (self.difference, self.cost) = (None, None);
         self.key_every = key_every;
         self.share();
     }
@@ -82,6 +114,11 @@ impl RateControl {
     /// Gives the next key frame only the share of another frame, for a link with an unknown capacity.
     pub fn limit_key_frame(&mut self) {
         self.small_key = true;
+    }
+
+    /// Sets the difference of the next frame's picture; `None` if it is unknown.
+    pub fn set_difference(&mut self, difference: Option<Difference>) {
+        self.difference = difference;
     }
 
     /// Changes the target from the next frame on.
@@ -103,7 +140,11 @@ impl RateControl {
     /// The target bits of the next frame; fewer while an earlier excess is compensated.
     fn goal(&self, key_frame: bool) -> f64 {
         let is_large = key_frame && !self.small_key;
-        let shares = if is_large { KEY_FRAME_SHARE } else { 1.0 };
+        self.goal_of(if is_large { KEY_FRAME_SHARE } else { 1.0 })
+    }
+
+    /// The target bits of the next frame with this number of shares.
+    fn goal_of(&self, shares: f64) -> f64 {
         let saved = 1.0 - self.debt / (self.mean * DEBT_FRAMES);
         self.share * shares * saved.clamp(0.5, 1.0)
     }
@@ -116,24 +157,49 @@ impl RateControl {
                 let fitting = QP_PER_OCTAVE * (size - self.goal(true).log2());
                 fitting.max(self.qp)
             }
-            _ => self.qp,
+            _ => self.sudden_qp().unwrap_or(self.qp),
         };
         #[expect(clippy::cast_possible_truncation, reason = "it is within 12–51")]
         let qp = qp.clamp(QP_MIN, QP_MAX).round() as u8;
         qp
     }
 
+    /// The quantiser of a suddenly different picture. `None` if the picture does not exceed the share of such pictures
+    /// with the usual quantiser. It takes at most as many bits as a key frame of the area that differs.
+    fn sudden_qp(&self) -> Option<f64> {
+        let Difference { mean, share } = self.difference?;
+        let expected = self.cost? + mean.max(LEAST_DIFFERENCE).log2();
+        let whole = self.key_size?.max(self.largest);
+        let size = expected.min(whole + share.log2());
+        let fitting = QP_PER_OCTAVE * (size - self.goal_of(SUDDEN_SHARE).log2());
+        Some(fitting).filter(|fitting| *fitting > self.qp)
+    }
+
     /// Records that a frame was coded with `qp` and took `bits` on the wire, including headers.
     pub fn coded(&mut self, key_frame: bool, qp: u8, bits: u64) {
         let bits = (bits as f64).max(1.0);
+        let sudden = !key_frame && self.sudden_qp().is_some();
         self.debt = (self.debt + bits - self.mean).clamp(-self.mean, self.mean * DEBT_FRAMES);
-        let error = QP_PER_OCTAVE * (bits / self.goal(key_frame)).log2();
+        let goal = match sudden {
+            true => self.goal_of(SUDDEN_SHARE),
+            false => self.goal(key_frame),
+        };
+        let error = QP_PER_OCTAVE * (bits / goal).log2();
         let key_frames_only = std::mem::replace(&mut self.after_key, key_frame) && key_frame;
+        if let Some(difference) = self.difference.take().filter(|_| !key_frame) {
+            let size = bits.log2() + f64::from(qp) / QP_PER_OCTAVE;
+            let newest = size - difference.mean.max(LEAST_DIFFERENCE).log2();
+            let cost = self.cost.get_or_insert(newest);
+            *cost += COST_GAIN * (newest - *cost);
+        }
+        if sudden {
+            self.settle(qp, error);
+            return;
+        }
         if key_frame {
             self.key_size = Some(bits.log2() + f64::from(qp) / QP_PER_OCTAVE);
             self.small_key = false;
-            // If a picture exceeds the share of a key frame, it probably also exceeds the share of another frame.
-            self.qp = (self.qp).max(f64::from(qp) - QP_PER_OCTAVE + error.max(0.0));
+            self.settle(qp, error);
             if !key_frames_only {
                 return;
             }
@@ -143,6 +209,14 @@ impl RateControl {
         let most = if key_frame { 0.0 } else { STEP_UP };
         let step = GAIN * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);
+    }
+
+    /// Sets the quantiser of the frames after a key frame or a suddenly different picture, which was coded with `qp` and
+    /// missed its share by `error` quantisers. They must not refine its coarse picture at once. If the picture exceeds
+    /// its share, a similar picture probably also exceeds the share of another frame.
+    fn settle(&mut self, qp: u8, error: f64) {
+        let next = f64::from(qp) - QP_PER_OCTAVE + error.max(0.0);
+        self.qp = self.qp.max(next).min(QP_MAX);
     }
 }
 
@@ -248,6 +322,69 @@ mod tests {
             // The next key frame is larger again.
             let later = bits(complexity, true, rate.qp(true));
             assert!(later > share * 2, "{complexity}: {later}");
+        }
+    }
+
+    /// A stream of ordinary pictures, each of which differs by `mean` levels. Returns the control.
+    fn settled(complexity: f64, mean: f64) -> RateControl {
+        let mut rate = RateControl::new(Bitrate::from_mbps(10), 60.0);
+        rate.opened(Size::new(1280, 720), None);
+        for frame in 0..300 {
+            let key = frame == 0;
+            let difference = Difference { mean, share: 0.9 };
+            rate.set_difference((!key).then_some(difference));
+            let qp = rate.qp(key);
+            rate.coded(key, qp, bits(complexity, key, qp));
+        }
+        rate
+    }
+
+    #[test]
+    fn a_sudden_picture_is_small_and_the_quality_returns() {
+        let share = 10_000_000 / 60;
+        for complexity in [2e6, 5e6, 7e6] {
+            let mut rate = settled(complexity, 3.0);
+            let before = rate.qp(false);
+            // A flash takes as many bits as a key frame.
+            let mean = 60.0;
+            rate.set_difference(Some(Difference { mean, share: 1.0 }));
+            let qp = rate.qp(false);
+            let flash = bits(complexity * 4.0, false, qp);
+            assert!(flash <= share * 5 / 2, "{complexity}: {flash} at {qp}");
+            assert!(bits(complexity * 4.0, false, before) >= share * 3);
+            rate.coded(false, qp, flash);
+            for frame in 0..60 {
+                let mean = 3.0;
+                rate.set_difference(Some(Difference { mean, share: 0.9 }));
+                let qp = rate.qp(false);
+                let next = bits(complexity, false, qp);
+                assert!(next <= share * 6 / 5, "{complexity}, {frame}: {next}");
+                rate.coded(false, qp, next);
+            }
+            assert!(rate.qp(false).abs_diff(before) <= 1, "{complexity}");
+        }
+    }
+
+    #[test]
+    fn ordinary_variation_does_not_change_the_quantiser() {
+        let mut rate = settled(5e6, 3.0);
+        let qp = rate.qp(false);
+        for mean in [0.1, 1.0, 4.5] {
+            rate.set_difference(Some(Difference { mean, share: 1.0 }));
+            assert_eq!(rate.qp(false), qp, "{mean}");
+        }
+    }
+
+    /// On a still desktop, the cost of tiny differences says little about a large difference.
+    #[test]
+    fn a_new_window_on_a_still_desktop_is_limited_by_its_area() {
+        let mut rate = settled(5e4, 0.005);
+        assert_eq!(rate.qp(false), 12);
+        for (mean, share, at_most) in [(0.2, 0.01, 15), (4.0, 0.1, 24), (40.0, 1.0, 40)] {
+            rate.set_difference(Some(Difference { mean, share }));
+            let qp = rate.qp(false);
+            assert!(qp <= at_most, "{share}: {qp}");
+            assert_eq!(qp > 12, share > 0.05, "{share}: {qp}");
         }
     }
 

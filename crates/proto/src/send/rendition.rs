@@ -25,7 +25,7 @@ use crate::send::key_frame::KeyFrameRequester;
 use crate::send::loss::LinkState;
 pub use crate::send::policy::Settings as PolicySettings;
 use crate::send::policy::{ControlEvent, NextFrame, Policy, Recovery, TRANSPORT_HEADERS};
-use crate::send::rate::RateControl;
+use crate::send::rate::{Difference, RateControl};
 use crate::send::static_refinement::StaticRefinement;
 use crate::send::subscriber::{Departure, Feedback, Frame, Subscriber};
 use crate::time::Instant;
@@ -444,11 +444,12 @@ impl<S: Subscriber> Rendition<S> {
 
     /// Starts coding the captured frame. Returns its plan and the destination of its slices, or `None` without an
     /// encoder. `changed` returns whether a macroblock differs from the newest coded frame. It is `None` if any
-    /// macroblock may differ.
+    /// macroblock may differ. `difference` is the picture's difference from the newest coded frame, if it is known.
     pub fn start_frame(
         &mut self,
         now: Instant,
         changed: Option<&dyn Fn(usize) -> bool>,
+        difference: Option<Difference>,
     ) -> Option<(Plan<'_>, FanOut<'_, S>)> {
         let encoder = self.encoder?;
         let pacing = self.policy.pacing(now);
@@ -476,7 +477,10 @@ impl<S: Subscriber> Rendition<S> {
         let qp = match improvement {
             Some(improvement) => improvement.qp,
             None if still && intra => self.static_refinement.worst(),
-            None => self.rate.qp(key_frame && !intra),
+            None => {
+                self.rate.set_difference(difference.filter(|_| !intra));
+                self.rate.qp(key_frame && !intra)
+            }
         };
         // An intra refresh also codes unchanged macroblocks.
         let refreshes = self.settings.policy.recovery == Recovery::Refresh;

@@ -82,7 +82,7 @@ fn a_frame_costs_no_allocation() {
         let now = Instant(i64::from(frame) * 16_666_667);
         assert!(rendition.captured(now, true));
         let changed = |mb: usize| mb < 100;
-        let begun = rendition.start_frame(now, Some(&changed));
+        let begun = rendition.start_frame(now, Some(&changed), None);
         let (_, mut fan_out) = begun.expect("there is an encoder");
         for index in 0..SLICES {
             let place = SlicePlace {

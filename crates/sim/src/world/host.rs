@@ -258,10 +258,12 @@ impl World {
             self.decisions.push((self.now, decision));
         }
         let _ = view.rendition.new_target();
-        let Some((plan, _)) = view.rendition.start_frame(self.now, None) else {
+        let mut content = view.content.as_mut();
+        let difference = content.as_mut().map(|content| content.draw());
+        let begun = view.rendition.start_frame(self.now, None, difference);
+        let Some((plan, _)) = begun else {
             return;
         };
-        let content = view.content.as_mut();
         let size = content.map(|content| content.bytes(plan.qp, plan.is_key()));
         let coding = view.source.code(self.now, &plan, size);
         if let Some(frames) = coding.clean_after {

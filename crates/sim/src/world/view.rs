@@ -7,6 +7,7 @@ use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::policy::Recovery;
+use openuvr_proto::send::rate::Difference;
 use openuvr_proto::send::rendition::{PolicySettings, Rendition, Settings};
 use openuvr_proto::send::session::{Session, Transmit, Transmitted};
 use openuvr_proto::time::Instant;
@@ -56,11 +57,18 @@ impl Transmit for Outbox {
     }
 }
 
+/// The size of a flash, relative to another picture (measured at a key press in the built-in scene).
+const FLASH: f64 = 9.0;
+
 /// The content of frames, of which only the sizes are modelled.
 pub(super) struct Content {
     /// Bits of a frame at quantiser 0. A key frame takes four times as many.
     complexity: f64,
     noise: Random,
+    /// One of this many pictures flashes. `None`: none.
+    flash_every: Option<u32>,
+    /// Number of pictures so far.
+    drawn: u32,
 }
 
 impl Content {
@@ -68,13 +76,37 @@ impl Content {
         Content {
             complexity,
             noise: Random::new(seed, 99),
+            flash_every: None,
+            drawn: 0,
         }
     }
 
-    /// The bytes of the next frame.
+    /// Makes one of `frames` pictures flash.
+    pub(super) fn flash_every(&mut self, frames: u32) {
+        self.flash_every = Some(frames);
+    }
+
+    /// Draws the next picture. Returns its difference from the previous one.
+    pub(super) fn draw(&mut self) -> Difference {
+        self.drawn += 1;
+        let mean = if self.flashes() { 60.0 } else { 3.0 };
+        Difference { mean, share: 0.9 }
+    }
+
+    fn flashes(&self) -> bool {
+        self.flash_every
+            .is_some_and(|every| self.drawn.is_multiple_of(every))
+    }
+
+    /// The bytes of the picture's frame.
     pub(super) fn bytes(&mut self, qp: u8, key_frame: bool) -> u64 {
         let content = self.complexity * (0.7 + 0.6 * self.noise.unit());
-        let bits = content * if key_frame { 4.0 } else { 1.0 };
+        let factor = match self.flashes() {
+            true => FLASH,
+            false if key_frame => 4.0,
+            false => 1.0,
+        };
+        let bits = content * factor;
         let bytes = bits * 2_f64.powf(-f64::from(qp) / 6.0) / 8.0;
         #[expect(clippy::cast_possible_truncation, reason = "a frame's bytes")]
         #[expect(clippy::cast_sign_loss, reason = "> 0")]

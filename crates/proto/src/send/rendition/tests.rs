@@ -121,7 +121,7 @@ fn start_frame(rendition: &mut Rendition<Recorder>, now: Instant) -> bool {
             macroblocks: 0,
         });
     }
-    let (plan, mut fan_out) = rendition.start_frame(now, None).expect("an encoder");
+    let (plan, mut fan_out) = rendition.start_frame(now, None, None).expect("an encoder");
     let key = plan.is_key();
     for index in 0..2 {
         fan_out.slice(
@@ -429,7 +429,9 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     };
     let reference = |rendition: &mut Rendition<Recorder>, now| {
         assert!(rendition.captured(at(now), true));
-        let (plan, _) = rendition.start_frame(at(now), None).expect("an encoder");
+        let (plan, _) = rendition
+            .start_frame(at(now), None, None)
+            .expect("an encoder");
         let reference = plan.reference;
         assert_eq!(rendition.end(at(now)), None);
         reference

@@ -9,6 +9,7 @@ use openuvr_clock as clock;
 use openuvr_media::capture::RenderInfo;
 use openuvr_media::convert::{Converter, Scaler};
 use openuvr_media::damage::{Block, Damage};
+use openuvr_media::difference::DifferenceMeter;
 use openuvr_media::encode::{
     self, Encoder, EncoderOptions, FrameRequest, MacroblockRange, automatic,
 };
@@ -62,6 +63,7 @@ pub(super) struct Pipeline {
     size: Size,
     /// The region that has changed since the last encoded frame.
     damage: Damage,
+    difference: DifferenceMeter,
     /// Whether the converter holds the newest picture.
     converted: bool,
     /// The error of the last frame, if it failed.
@@ -89,6 +91,7 @@ impl Pipeline {
             scaler: Scaler::default(),
             size: Size::default(),
             damage: Damage::default(),
+            difference: DifferenceMeter::default(),
             converted: false,
             last_error: None,
         }
@@ -397,6 +400,7 @@ impl Pipeline {
             converter,
             scaler,
             damage,
+            difference,
             ..
         } = self;
         let encoder = encoder.as_mut().ok_or_else(no_encoder)?;
@@ -406,6 +410,7 @@ impl Pipeline {
             .convert_changed(&scaled, input, damage)
             .map_err(at(Stage::Converted))?;
         self.converted = true;
+        let difference = difference.measure(&converted);
         rendition.stamp(Stage::Converted, clock::now());
         if let Some(target) = rendition.new_target() {
             encoder.retarget(target).map_err(at(Stage::FirstSlice))?;
@@ -415,7 +420,7 @@ impl Pipeline {
             true => Some(&changed),
             false => None,
         };
-        let begun = rendition.start_frame(clock::now(), known);
+        let begun = rendition.start_frame(clock::now(), known, difference);
         let (plan, fan_out) = begun.ok_or_else(no_encoder)?;
         encode_frame(&mut **encoder, &converted, &plan, fan_out).map_err(at(Stage::Encoded))
     }

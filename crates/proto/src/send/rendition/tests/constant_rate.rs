@@ -83,7 +83,9 @@ fn refined(mut settings: Settings, codes_parts: bool) -> Rendition<Recorder> {
         codes_parts,
         macroblocks: 20 * 12,
     });
-    let (plan, _) = rendition.start_frame(at(0), None).expect("an encoder");
+    let (plan, _) = rendition
+        .start_frame(at(0), None, None)
+        .expect("an encoder");
     assert!(plan.is_key() && plan.part.is_none());
     assert_eq!(rendition.end(at(0)), None);
     rendition
@@ -111,7 +113,7 @@ fn repetitions_do_not_delay_static_refinement() {
             if !rendition.captured(due, false) {
                 continue;
             }
-            rendition.start_frame(due, changed).expect("open");
+            rendition.start_frame(due, changed, None).expect("open");
             improved += u32::from(rendition.current.improvement.is_some());
             assert_eq!(rendition.end(due), None);
         }
@@ -138,7 +140,7 @@ fn an_intra_refresh_delays_static_refinement_until_its_end() {
     let due = |rendition: &Rendition<Recorder>| rendition.static_refinement.due(rendition.target());
     let mut repeat = |frame, clean_after| {
         assert!(rendition.captured(at(frame), false));
-        let (_, mut fan_out) = rendition.start_frame(at(frame), None).expect("open");
+        let (_, mut fan_out) = rendition.start_frame(at(frame), None, None).expect("open");
         let place = SlicePlace {
             index: 0,
             count: 2,
