@@ -114,8 +114,9 @@ unsafe fn find_in_hash_table(
     hash: *const u32,
     name: &CStr,
 ) -> Option<*mut c_void> {
-    // SAFETY: the header has four words, followed by the 64-bit words of the filter and the buckets. The table of
-    // chains has a word for each symbol from `first` on. The chain of a bucket ends with an odd word.
+    // SAFETY: the table begins with a header of four 32-bit words. After it come the Bloom filter, in 64-bit words, and
+    // the buckets, in 32-bit words. The table of chains has a 32-bit word for each symbol from `first` on. The chain of a
+    // bucket ends with an odd word.
     unsafe {
         let (buckets, first, filter) = (*hash, *hash.add(1), *hash.add(2) as usize);
         if buckets == 0 {

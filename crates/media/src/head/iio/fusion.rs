@@ -156,9 +156,10 @@ impl Fusion {
     }
 }
 
-/// Sets the states of low-pass filters of second order (transposed direct form II) for new coefficients, so that each
-/// filter rests at its last output. The last output is close to the first state, because the first coefficient is small.
-/// A filter without a first state is still taking its first mean.
+/// Sets the states of second-order low-pass filters (transposed direct form II) after a change of their coefficients, so
+/// that the outputs do not jump: each filter is then in its steady state for its last output. The last output is close to
+/// the first state, because the first coefficient is small. A filter without a first state is still taking its first
+/// mean.
 fn settle(states: &mut [[f64; 2]], b: [f64; 3], a: [f64; 2]) {
     if states.first().is_none_or(|first| first[0].is_nan()) {
         return;
