@@ -143,6 +143,12 @@ def peers(results):
     made.text(
         f"Figure 4 of OpenUVR's paper shows other products over Wi-Fi: {paper}. OpenUVR itself takes {OPENUVR_MS} ms."
     )
+    floor = found.get("floor")
+    if floor:
+        made.text(
+            f"The floor, which is the latency without a stream, is {number(floor, 'p50_ms/median', 1)} ms (p50) and "
+            f"{number(floor, 'p99_ms/median', 1)} ms (p99)."
+        )
     for title, link in LINKS:
         shown = [way for way in ways if way.get(link) or link == "direct"]
         made.table(HEADS, (_peer(way, way.get(link)) for way in shown), title)

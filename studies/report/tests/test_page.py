@@ -335,6 +335,7 @@ class PageTest(unittest.TestCase):
             self.assertIn(quoted, text)
         self.assertEqual(text.count("<table>"), text.count("</table>"))
         self.assertIn("async_depth=1", text)
+        self.assertIn("without a stream, is 1.4 ms (p50) and 2.1 ms (p99)", text)
         self.assertIn("class=yes>met", text)
         self.assertIn("class=no>missed", text)
         self.assertNotIn("http://", text)

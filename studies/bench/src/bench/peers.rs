@@ -7,6 +7,7 @@
 //! Moonlight and GamingAnywhere do not use the emulated link.
 
 mod figures;
+mod floor_share;
 mod gaminganywhere;
 pub(super) mod moonlight;
 pub(super) mod presence;
@@ -28,6 +29,7 @@ use openuvr_testbed::pair::{self, TemporaryDir};
 use serde::Serialize;
 
 use self::figures::Figures;
+use self::floor_share::Floor;
 use self::table::{PEERS, Peer, Transport};
 use self::windows::{WINDOWS, Window};
 use super::case::Stream;
@@ -42,7 +44,8 @@ use super::verdict::Verdict;
 ///
 /// OpenUVR's stream is displayed by its own client, and by the host's page in a Chromium window. Other rendering paths
 /// of that window, and the minimum latency of a browser window without a stream, are measured only if `--only` lists
-/// them. A Moonlight client of OpenUVR's host is also measured.
+/// them. A Moonlight client of OpenUVR's host is also measured. The floor is the latency without a stream, of a program
+/// that copies pictures from one display to the other.
 ///
 /// The figures are for the same scene at the same size and bitrate, read from the pixels of the receiver's display:
 /// latency from drawn to visible; distinct frames seen per second; the share of compared pictures that are intact (30
@@ -204,7 +207,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         presses,
         stop: &stop,
     };
+    let mut floors = Vec::new();
     for repetition in 1..=turns.repetitions {
+        if args.links.contains(&Link::Direct) {
+            eprintln!("bench peers: {repetition}/{} floor", turns.repetitions);
+            floors.push(Rig::start(setup, &stop)?.floor(turns.seconds)?);
+        }
         for link in &args.links {
             for row in &mut rows {
                 let (name, link) = (row.name, *link);
@@ -235,8 +243,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
     let head = Heading::new(&args.options, turns, streams.map(|run| &run.stream));
     let failed = rows.iter().filter(|row| row.failed.is_some());
+    let floor = Floor::of(&floors);
+    let loud = head.withheld();
+    let mut verdicts = floor_share::verdicts(&rows, floor.as_ref(), args.options.size, loud);
+    verdicts.extend(windows::verdicts(&rows, loud));
     let found = Output {
-        verdicts: windows::verdicts(&rows, head.withheld()),
+        floor,
+        verdicts,
         incomplete: failed.map(|row| row.name).collect(),
         report: Report { head, ways: rows },
         own_reaction_ms: own_ms,
@@ -255,6 +268,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 struct Output {
     #[serde(flatten)]
     report: Report<Row>,
+    /// The latency without a stream; `None` if it was not measured.
+    floor: Option<Floor>,
     /// Time from each key press to its effect on the scene's own display, in ms.
     own_reaction_ms: Vec<f64>,
     /// Names of the programs whose measurement failed. Runs before the failure count.

@@ -21,6 +21,13 @@ pub(super) fn print(found: &Output) {
             (_, _, None) => println!("{:<17} not requested", row.name),
         }
     }
+    if let Some(floor) = &found.floor {
+        let Range {
+            median, min, max, ..
+        } = floor.p50_ms;
+        let p50 = format!("{median:.2} ({min:.1}-{max:.1})");
+        println!("{:<17} {p50:>19} {:>6.1}", "floor", floor.p99_ms.median);
+    }
     if rows.iter().any(|row| row.loss.is_some()) {
         heads("over a link with 1 % loss and 2 ms of delay each way");
         for row in rows {
