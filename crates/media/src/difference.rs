@@ -9,8 +9,9 @@ use crate::picture::{Picture, PixelFormat, RowOrder};
 const ROWS: usize = 16;
 /// The number of samples that are compared together. It is the width of a macroblock.
 const BLOCK: usize = 16;
-/// The mean difference of a block, in levels, that counts as visible. Noise and dithering stay below it (guess).
-const VISIBLE: u32 = 3;
+/// The sum of a block's differences that counts as visible: three levels per sample. Noise and dithering stay below it
+/// (guess).
+const VISIBLE: u32 = 3 * 16;
 
 /// Compares each picture with the previous one.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl DifferenceMeter {
                 let apart = difference(new, old);
                 old.copy_from_slice(new);
                 sum += u64::from(apart);
-                visible += u64::from(apart >= VISIBLE * BLOCK as u32);
+                visible += u64::from(apart >= VISIBLE);
                 blocks += 1;
             }
         }
