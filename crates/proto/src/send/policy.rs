@@ -258,6 +258,13 @@ impl Policy {
         })
     }
 
+    /// Whether a large frame may wait in the queue of the player's link: the link was recently full, or its capacity is
+    /// still unknown.
+    #[must_use]
+    pub fn is_link_narrow(&self) -> bool {
+        self.decides_rate() && (self.is_link_unknown() || self.congestion.capacity().is_some())
+    }
+
     /// The ECN field of the player's datagrams of frame `frame`, which starts now.
     pub fn mark(&mut self, frame: FrameId) -> Ecn {
         self.l4s.mark(frame)

@@ -35,7 +35,7 @@ const STEP_UP: f64 = 6.0;
 /// Number of frames over which an excess of bits is compensated.
 const DEBT_FRAMES: f64 = 30.0;
 
-/// Weight of the newest frame in the mean cost of a difference (guess).
+/// Weight of the newest frame in the means of a [`Cost`] (guess).
 const COST_GAIN: f64 = 0.3;
 /// The smallest mean difference of the model. Below it, the size of a frame hardly depends on the difference (guess).
 const LEAST_DIFFERENCE: f64 = 1.0 / 64.0;
@@ -47,6 +47,27 @@ pub struct Difference {
     pub mean: f64,
     /// The share of the picture that differs visibly (0 to 1).
     pub share: f64,
+}
+
+/// The bits that differences have cost at quantiser 0: means over the last frames without the key frames. The mean of
+/// the bits is divided by the mean of the levels. A frame without a difference, which only refines the picture, then has
+/// little weight.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    bits: f64,
+    levels: f64,
+}
+
+impl Cost {
+    fn add(&mut self, newest: Cost) {
+        self.bits += COST_GAIN * (newest.bits - self.bits);
+        self.levels += COST_GAIN * (newest.levels - self.levels);
+    }
+
+    /// log2 of the expected bits of a mean difference at quantiser 0.
+    fn of(&self, mean: f64) -> f64 {
+        (self.bits * mean.max(LEAST_DIFFERENCE) / self.levels).log2()
+    }
 }
 
 /// Chooses quantisers so that the mean rate on the wire stays at the target.
@@ -68,9 +89,11 @@ pub struct RateControl {
     largest: f64,
     /// The difference of the next frame's picture; `None` if it is unknown.
     difference: Option<Difference>,
-    /// log2 of the bits per level of the mean difference, at quantiser 0: a mean over the last frames without the key
-    /// frames.
-    cost: Option<f64>,
+    /// Whether suddenly different pictures get a coarser quantiser.
+    limits_sudden: bool,
+    /// Whether the newest frame was suddenly different.
+    after_sudden: bool,
+    cost: Option<Cost>,
     /// Whether the next key frame gets only the share of another frame.
     small_key: bool,
 }
@@ -90,6 +113,8 @@ impl RateControl {
             key_size: None,
             largest: 0.0,
             difference: None,
+            limits_sudden: false,
+            after_sudden: false,
             cost: None,
             small_key: false,
         }
@@ -100,7 +125,7 @@ impl RateControl {
     pub fn opened(&mut self, size: Size, key_every: Option<u32>) {
         self.largest = (size.pixels().max(1) as f64).log2() + KEY_PIXEL;
         self.key_size = Some(self.largest);
-        (self.difference, self.cost) = (None, None);
+        (self.difference, self.after_sudden, self.cost) = (None, false, None);
         self.key_every = key_every;
         self.share();
     }
@@ -116,9 +141,10 @@ impl RateControl {
         self.small_key = true;
     }
 
-    /// Sets the difference of the next frame's picture; `None` if it is unknown.
-    pub fn set_difference(&mut self, difference: Option<Difference>) {
-        self.difference = difference;
+    /// Sets the difference of the next frame's picture; `None` if it is unknown. `limits_sudden` states whether the
+    /// picture gets a coarser quantiser if it is suddenly different.
+    pub fn set_difference(&mut self, difference: Option<Difference>, limits_sudden: bool) {
+        (self.difference, self.limits_sudden) = (difference, limits_sudden);
     }
 
     /// Changes the target from the next frame on.
@@ -167,8 +193,8 @@ impl RateControl {
     /// The quantiser of a suddenly different picture. `None` if the picture does not exceed the share of such pictures
     /// with the usual quantiser. It takes at most as many bits as a key frame of the area that differs.
     fn sudden_qp(&self) -> Option<f64> {
-        let Difference { mean, share } = self.difference?;
-        let expected = self.cost? + mean.max(LEAST_DIFFERENCE).log2();
+        let Difference { mean, share } = self.difference.filter(|_| self.limits_sudden)?;
+        let expected = self.cost?.of(mean);
         let whole = self.key_size?.max(self.largest);
         let size = expected.min(whole + share.log2());
         let fitting = QP_PER_OCTAVE * (size - self.goal_of(SUDDEN_SHARE).log2());
@@ -187,19 +213,23 @@ impl RateControl {
         let error = QP_PER_OCTAVE * (bits / goal).log2();
         let key_frames_only = std::mem::replace(&mut self.after_key, key_frame) && key_frame;
         if let Some(difference) = self.difference.take().filter(|_| !key_frame) {
-            let size = bits.log2() + f64::from(qp) / QP_PER_OCTAVE;
-            let newest = size - difference.mean.max(LEAST_DIFFERENCE).log2();
-            let cost = self.cost.get_or_insert(newest);
-            *cost += COST_GAIN * (newest - *cost);
+            let newest = Cost {
+                bits: bits * (f64::from(qp) / QP_PER_OCTAVE).exp2(),
+                levels: difference.mean.max(LEAST_DIFFERENCE),
+            };
+            self.cost.get_or_insert(newest).add(newest);
         }
+        let again = std::mem::replace(&mut self.after_sudden, sudden) && sudden;
         if sudden {
-            self.settle(qp, error);
+            // The motion goes on after the second sudden picture. A finer quantiser would make every frame sudden.
+            let finer = if again { 0.0 } else { QP_PER_OCTAVE };
+            self.settle(qp, error, finer);
             return;
         }
         if key_frame {
             self.key_size = Some(bits.log2() + f64::from(qp) / QP_PER_OCTAVE);
             self.small_key = false;
-            self.settle(qp, error);
+            self.settle(qp, error, QP_PER_OCTAVE);
             if !key_frames_only {
                 return;
             }
@@ -212,10 +242,11 @@ impl RateControl {
     }
 
     /// Sets the quantiser of the frames after a key frame or a suddenly different picture, which was coded with `qp` and
-    /// missed its share by `error` quantisers. They must not refine its coarse picture at once. If the picture exceeds
-    /// its share, a similar picture probably also exceeds the share of another frame.
-    fn settle(&mut self, qp: u8, error: f64) {
-        let next = f64::from(qp) - QP_PER_OCTAVE + error.max(0.0);
+    /// missed its share by `error` quantisers. They get a quantiser that is finer by at most `finer`, and do not refine
+    /// the coarse picture at once. If the picture exceeds its share, a similar picture probably also exceeds the share of
+    /// another frame.
+    fn settle(&mut self, qp: u8, error: f64, finer: f64) {
+        let next = f64::from(qp) - finer + error.max(0.0);
         self.qp = self.qp.max(next).min(QP_MAX);
     }
 }
@@ -332,7 +363,7 @@ mod tests {
         for frame in 0..300 {
             let key = frame == 0;
             let difference = Difference { mean, share: 0.9 };
-            rate.set_difference((!key).then_some(difference));
+            rate.set_difference((!key).then_some(difference), true);
             let qp = rate.qp(key);
             rate.coded(key, qp, bits(complexity, key, qp));
         }
@@ -347,7 +378,7 @@ mod tests {
             let before = rate.qp(false);
             // A flash takes as many bits as a key frame.
             let mean = 60.0;
-            rate.set_difference(Some(Difference { mean, share: 1.0 }));
+            rate.set_difference(Some(Difference { mean, share: 1.0 }), true);
             let qp = rate.qp(false);
             let flash = bits(complexity * 4.0, false, qp);
             assert!(flash <= share * 5 / 2, "{complexity}: {flash} at {qp}");
@@ -355,7 +386,7 @@ mod tests {
             rate.coded(false, qp, flash);
             for frame in 0..60 {
                 let mean = 3.0;
-                rate.set_difference(Some(Difference { mean, share: 0.9 }));
+                rate.set_difference(Some(Difference { mean, share: 0.9 }), true);
                 let qp = rate.qp(false);
                 let next = bits(complexity, false, qp);
                 assert!(next <= share * 6 / 5, "{complexity}, {frame}: {next}");
@@ -370,9 +401,52 @@ mod tests {
         let mut rate = settled(5e6, 3.0);
         let qp = rate.qp(false);
         for mean in [0.1, 1.0, 4.5] {
-            rate.set_difference(Some(Difference { mean, share: 1.0 }));
+            rate.set_difference(Some(Difference { mean, share: 1.0 }), true);
             assert_eq!(rate.qp(false), qp, "{mean}");
         }
+    }
+
+    /// Every second picture equals the previous one, as in a game with 30 frames/s that swaps 60 times. The equal
+    /// pictures are only refined.
+    #[test]
+    fn equal_pictures_do_not_make_the_others_sudden() {
+        let mut rate = settled(5e6, 3.0);
+        let before = rate.qp(false);
+        for frame in 0..600 {
+            let equal = frame % 2 == 0;
+            let (mean, share) = if equal { (0.0, 0.0) } else { (6.0, 0.9) };
+            rate.set_difference(Some(Difference { mean, share }), true);
+            let qp = rate.qp(false);
+            let refinement = if equal { 0.6 } else { 1.0 };
+            rate.coded(false, qp, bits(5e6 * refinement, false, qp));
+            assert!(qp <= before + 1, "{frame}: {qp}");
+        }
+    }
+
+    /// The camera of a game turns for a second.
+    #[test]
+    fn sustained_motion_takes_one_share_per_frame() {
+        let share = 10_000_000 / 60;
+        let mut rate = settled(2e6, 3.0);
+        let mut excess: i64 = 0;
+        for frame in 0..60 {
+            let mean = 20.0;
+            rate.set_difference(Some(Difference { mean, share: 0.9 }), true);
+            let qp = rate.qp(false);
+            let spent = bits(2e6 * 20.0 / 3.0, false, qp);
+            rate.coded(false, qp, spent);
+            excess = (excess + spent as i64 - share as i64).max(0);
+            assert!(excess < 4 * share as i64, "{frame}: {excess} at {qp}");
+        }
+    }
+
+    #[test]
+    fn a_wide_link_takes_sudden_pictures_as_they_are() {
+        let mut rate = settled(5e6, 3.0);
+        let before = rate.qp(false);
+        let mean = 60.0;
+        rate.set_difference(Some(Difference { mean, share: 1.0 }), false);
+        assert_eq!(rate.qp(false), before);
     }
 
     /// On a still desktop, the cost of tiny differences says little about a large difference.
@@ -381,7 +455,7 @@ mod tests {
         let mut rate = settled(5e4, 0.005);
         assert_eq!(rate.qp(false), 12);
         for (mean, share, at_most) in [(0.2, 0.01, 15), (4.0, 0.1, 24), (40.0, 1.0, 40)] {
-            rate.set_difference(Some(Difference { mean, share }));
+            rate.set_difference(Some(Difference { mean, share }), true);
             let qp = rate.qp(false);
             assert!(qp <= at_most, "{share}: {qp}");
             assert_eq!(qp > 12, share > 0.05, "{share}: {qp}");

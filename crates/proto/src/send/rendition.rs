@@ -444,7 +444,7 @@ impl<S: Subscriber> Rendition<S> {
 
     /// Starts coding the captured frame. Returns its plan and the destination of its slices, or `None` without an
     /// encoder. `changed` returns whether a macroblock differs from the newest coded frame. It is `None` if any
-    /// macroblock may differ. `difference` is the picture's difference from the newest coded frame, if it is known.
+    /// macroblock may differ. `difference` is the picture's difference from the previous one, if it is known.
     pub fn start_frame(
         &mut self,
         now: Instant,
@@ -478,7 +478,9 @@ impl<S: Subscriber> Rendition<S> {
             Some(improvement) => improvement.qp,
             None if still && intra => self.static_refinement.worst(),
             None => {
-                self.rate.set_difference(difference.filter(|_| !intra));
+                let narrow = self.player.is_some() && self.policy.is_link_narrow();
+                self.rate
+                    .set_difference(difference.filter(|_| !intra), narrow);
                 self.rate.qp(key_frame && !intra)
             }
         };

@@ -410,7 +410,11 @@ impl Pipeline {
             .convert_changed(&scaled, input, damage)
             .map_err(at(Stage::Converted))?;
         self.converted = true;
-        let difference = difference.measure(&converted);
+        // Without references, the size of a frame does not depend on the previous picture.
+        let difference = match encoder.memory() {
+            0 => None,
+            _ => difference.measure(&converted),
+        };
         rendition.stamp(Stage::Converted, clock::now());
         if let Some(target) = rendition.new_target() {
             encoder.retarget(target).map_err(at(Stage::FirstSlice))?;
