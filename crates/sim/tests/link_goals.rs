@@ -98,15 +98,20 @@ fn run_flashing(
     run
 }
 
-/// 8 Mb/s with a queue of 64 KiB, from the first frame on. The pictures take up to 2.6 times the bits that the rate
-/// control expects of a first frame.
-#[test]
-fn a_stream_starts_on_a_link_that_is_too_narrow_for_it() {
-    let link = Impairment {
+/// 8 Mb/s with a queue of 64 KiB.
+fn narrow_link() -> Impairment {
+    Impairment {
         rate: Some(Bitrate::from_mbps(8)),
         queue: Queue::Bytes(64 << 10),
         ..Impairment::default()
-    };
+    }
+}
+
+/// The narrow link, from the first frame on. The pictures take up to 2.6 times the bits that the rate
+/// control expects of a first frame.
+#[test]
+fn a_stream_starts_on_a_link_that_is_too_narrow_for_it() {
+    let link = narrow_link();
     let runs = |complexity| (1..=6).map(move |seed| (complexity, seed));
     let mut usual = Vec::new();
     for (complexity, seed) in [2.5e6, 5e6, 1e7, 2e7].into_iter().flat_map(runs) {
@@ -120,14 +125,10 @@ fn a_stream_starts_on_a_link_that_is_too_narrow_for_it() {
     assert!(mean(&usual, |run| run.p99) <= 25.0);
 }
 
-/// On the same link, some pictures take nine times the bits of another picture at the same quantiser.
+/// On the narrow link, some pictures take nine times the bits of another picture at the same quantiser.
 #[test]
 fn flashes_do_not_fill_a_narrow_link() {
-    let link = Impairment {
-        rate: Some(Bitrate::from_mbps(8)),
-        queue: Queue::Bytes(64 << 10),
-        ..Impairment::default()
-    };
+    let link = narrow_link();
     for seed in 1..=4 {
         let run = run_flashing(Some(97), &link, 5e6, Duration::ZERO, seed);
         assert!(run.longest_gap <= 90.0, "{run:?}");
