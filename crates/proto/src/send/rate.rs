@@ -43,7 +43,8 @@ const LEAST_DIFFERENCE: f64 = 1.0 / 64.0;
 /// The difference between a picture and the previously coded picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Difference {
-    /// The mean absolute difference of the luma samples, in levels (0 to 255).
+    /// The mean absolute difference of the compared samples, in levels (0 to 255): of the luma, or of all components of a
+    /// packed picture.
     pub mean: f64,
     /// The share of the picture that differs visibly (0 to 1).
     pub share: f64,
