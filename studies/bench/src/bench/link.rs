@@ -25,6 +25,7 @@ use openuvr_testbed::emulated::Emulated;
 use openuvr_testbed::hop::Report;
 use openuvr_testbed::journey::{self, Row};
 use openuvr_testbed::pair::{self, Pair, TemporaryDir};
+use openuvr_testbed::reader::Reader;
 use openuvr_testbed::sched::{Participant, Sched};
 use openuvr_testbed::screen::Screen;
 use serde_json::json;
@@ -145,6 +146,8 @@ enum Case {
 const FPS: f64 = 60.0;
 /// Default one-way delay, which is typical of a local network with Wi-Fi.
 const NEAR: Duration = Duration::from_millis(2);
+/// Maximum time until the scene's first picture (guess: a busy machine needs some seconds).
+const FIRST_PICTURE: Duration = Duration::from_secs(30);
 /// Warm-up before the measurement, for pairing and the first pictures.
 const WARM_UP: Duration = Duration::from_secs(4);
 /// Interval between key presses. It is not a multiple of the frame period, so every phase occurs.
@@ -267,6 +270,7 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
         args.sched.raise(display.id(), Participant::Display);
     }
     let mut scene = pair::scene(&pair::scene_words(near.name(), size, FPS))?;
+    first_picture(near.name(), args.sched, stop, &mut || scene.check())?;
     let dir = TemporaryDir::new()?;
     let own_csv = dir.path().join("frames.csv");
     let csv = args.host_csv.as_ref().unwrap_or(&own_csv);
@@ -338,6 +342,30 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
         other_cores: used.other_cores,
         link,
     })
+}
+
+/// Waits until the scene has drawn a picture. Otherwise, the stream would begin with a blank display, and the pauses
+/// before the first picture would count as gaps.
+fn first_picture(
+    display: &str,
+    sched: Sched,
+    stop: &AtomicBool,
+    check: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    let reader = Reader::start_as(display, sched)?;
+    let until = clock::now() + FIRST_PICTURE;
+    while reader
+        .wait(0, Duration::from_millis(100), |_| true)?
+        .is_none()
+    {
+        pass(clock::now(), stop, check)?;
+        ensure!(
+            clock::now() < until,
+            "the scene drew no picture within {} s",
+            FIRST_PICTURE.as_secs()
+        );
+    }
+    Ok(())
 }
 
 /// Presses a key periodically on a display.
