@@ -377,7 +377,7 @@ pub fn playback_choice(words: &str) -> Result<SoundChoice, String> {
     Ok(choice)
 }
 
-/// Parses [`Config::microphone`] without opening a device.
+/// Parses a configured microphone without opening a device.
 ///
 /// # Errors
 /// Returns one line if the backend is unknown.
