@@ -102,8 +102,8 @@ impl RunningApplication {
     }
 
     /// Whether the application has ended. After a launcher has ended normally, its remaining processes count as the
-    /// application until no window has been visible for [`LAUNCH_TIMEOUT`]. Checks at most four times
-    /// a second.
+    /// application until no window has been visible for [`LAUNCH_TIMEOUT`]. Checks at most four times a
+    /// second.
     pub fn is_over(&mut self, now: Instant) -> bool {
         if now < self.check_at {
             return self.over;
