@@ -180,7 +180,7 @@ fn rgb(bgrx: &[u8]) -> Vec<u8> {
     pixels.flat_map(|p| [p[2], p[1], p[0]]).collect()
 }
 
-/// The frame number in the bar code of a screenshot, or of a part of it.
+/// The frame number in the bar code of a screenshot.
 fn frame_in(size: Size, rgb: &[u8]) -> Option<u32> {
     let pixels = rgb.chunks_exact(3);
     let bgrx: Vec<u8> = pixels.flat_map(|p| [p[2], p[1], p[0], 0]).collect();

@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Pair the Moonlight client that shows this PIN
     #[arg(long, value_name = "PIN", conflicts_with_all = ["pin", "lasting"])]
     moonlight: Option<String>,
-    /// Name for the Moonlight client [default: its address]
+    /// Name for the Moonlight client [default: "Moonlight at ADDRESS"]
     #[arg(long, value_name = "NAME", requires = "moonlight")]
     name: Option<String>,
 }

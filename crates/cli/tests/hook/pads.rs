@@ -406,8 +406,8 @@ fn two_pads_and_two_readers_of_each() {
     };
     rig.wait_for_pad("First");
     rig.wait_for_pad("Second");
-    // Waits until the second reader of each pad prints an event (`again`). Readers print nothing before their first
-    // event.
+    // Waits until the second reader of each pad has printed an event. Its lines contain `again`. Readers print nothing
+    // before their first event.
     eventually("all read", || {
         rig.send_to(0, &[(EV_KEY, BTN_TL, 1)]);
         rig.send_to(3, &[(EV_KEY, BTN_TR, 1)]);

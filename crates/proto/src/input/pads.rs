@@ -54,7 +54,7 @@ impl Pads {
             .collect()
     }
 
-    /// The events that restore the state of each gamepad after all were released at the peer.
+    /// The events that restore each gamepad's state at the peer, after the peer has released all gamepads.
     pub fn states(&self) -> impl Iterator<Item = InputEvent> + '_ {
         self.connected()
             .map(|(pad, _, state)| InputEvent::Pad { pad, state })

@@ -139,7 +139,8 @@ pub struct Args {
     /// Address to listen on; without PORT, free ports are chosen
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
-    /// Serve the portal at a Unix socket in the session's folder instead of a TCP port, for a portal on this machine
+    /// Accept the portal's requests at a Unix socket in the session's folder instead of a TCP port. The portal must run on
+    /// this machine
     #[arg(long)]
     portal_socket: bool,
     /// Address announced to the portal, and to browsers for media [default: OPENUVR_ADDRESS, otherwise the address of

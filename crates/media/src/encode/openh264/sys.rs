@@ -115,7 +115,7 @@ struct Parameters {
     _later: [u64; 16],
 }
 
-// These sizes were compared with a C compiler's results for the headers.
+// This size and these offsets were compared with a C compiler's results for the headers.
 const _: () = assert!(size_of::<Layer>() == 200 && offset_of!(Parameters, complexity) == 832);
 const _: () = assert!(offset_of!(Parameters, max_qp) == 868);
 const _: () = assert!(offset_of!(Parameters, threads) == 892);
