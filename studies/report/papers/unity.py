@@ -36,6 +36,9 @@ ROUND_TRIP_MS = 1.5
 # Maximum loss according to the ITU-T, as the study quotes it.
 LOST_PERCENT = 0.001
 SECONDS = 30.0
+# The media of captures that decide claims about Wi-Fi.
+WIFI_MODEL = "wifi-model"
+WIFI = ("wifi", WIFI_MODEL)
 # The figures and sections whose claims are about each of the three frame rates. Section 6.3 is about figure 11.
 OF_EACH_RATE = ("figure 10", "section 6.3", "figure 12", "figure 13", "figure 15(b)", "figure 15(c)", "figure 18")
 # Figures 19 to 22.
@@ -272,7 +275,7 @@ def missing(rows, place):
 
 
 def captured(place, needs_wifi=False):
-    """Judges the rows of a section or figure. With `needs_wifi`, only a capture over Wi-Fi decides."""
+    """Judges the rows of a section or figure. With `needs_wifi`, only captures over Wi-Fi or over its model decide."""
 
     def text(key, row):
         return f"{key[0]} frames/s: {row.text()}" if place in OF_EACH_RATE else row.text()
@@ -282,7 +285,7 @@ def captured(place, needs_wifi=False):
         if not every:
             return None
         sound = [result for result in every if not doubt(result)]
-        over_wifi = [result for result in sound if not needs_wifi or result.get("medium") == "wifi"]
+        over_wifi = [result for result in sound if not needs_wifi or result.get("medium") in WIFI]
         rows = over_captures(over_wifi or sound or every, place)
         if not rows:
             needs = "RTP video captured at its end (--end) or at both ends, and the sender's frame rate (--sent-fps)"
@@ -291,7 +294,9 @@ def captured(place, needs_wifi=False):
         if not sound:
             return Verdict(Mark.INCONCLUSIVE, f"{why}; {doubt(every[0])}")
         if not over_wifi:
-            return Verdict(Mark.NOT_TESTABLE, f"{why}; not captured over Wi-Fi (--medium wifi)")
+            return Verdict(Mark.NOT_TESTABLE, f"{why}; not captured over Wi-Fi or its model (--medium)")
+        if needs_wifi and any(result.get("medium") == WIFI_MODEL for result in over_wifi):
+            why = f"over the model of Wi-Fi, {why}"
         lacks = missing(rows, place)
         if lacks:
             return Verdict(Mark.INCONCLUSIVE, f"{why}; {lacks}")
@@ -405,6 +410,7 @@ def decoded(results, bound):
 DATA = ("lab traffic",)
 MODEL = ("lab wifi --paper",)
 OTHER_PROGRAMS = "captures of programs other than Unity are judged by the same rules"
+OVER_MODEL = "captures over the model of Wi-Fi are judged by the same rules"
 MEDIANS_ONLY = (
     "the round trip is the sum of the median delays of both directions; its 99.99th percentile is not judged, because "
     "the analysis does not pair requests with answers"
@@ -424,6 +430,7 @@ def _model_claim(place, text, judge, chosen="", tolerance=MODELLED):
 
 def _capture_claim(place, text, tolerance=None, needs_wifi=False, name=None, chosen=OTHER_PROGRAMS):
     tolerance = tolerance or (OF_EACH_RATE_CAPTURED if place in OF_EACH_RATE else CAPTURED)
+    chosen = f"{chosen}; {OVER_MODEL}" if needs_wifi else chosen
     return Claim(
         name or place, text, tolerance, DATA, captured(place, needs_wifi), chosen, is_timed=False
     )

@@ -330,6 +330,11 @@ class ClaimsTest(unittest.TestCase):
             claim = CLAIMS["Unity Render Streaming over Wi-Fi", place]
             verdict = claim.verdict(examples.captures(**changes))
             self.assertEqual(verdict.mark, mark, f"{changes}, {place}: {verdict.why}")
+        for place in over_wifi:
+            claim = CLAIMS["Unity Render Streaming over Wi-Fi", place]
+            verdict = claim.verdict(examples.captures(medium="wifi-model"))
+            self.assertEqual(verdict.mark, Mark.REPRODUCED, f"{place}: {verdict.why}")
+            self.assertIn("over the model of Wi-Fi", verdict.why)
         unknown = examples.traffic() | {"nominal_fps": None}
         verdict = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 10"].verdict(examples.of("lab traffic", unknown))
         self.assertEqual(verdict.mark, Mark.NOT_MEASURED, "the reference is never chosen from the measurement")

@@ -40,7 +40,7 @@ use openuvr_testbed::stats::{Frames, Summary};
 use openuvr_xserver::sway::Sway;
 
 pub(super) use self::beside::{ObserverResults, Observers};
-pub(super) use self::browser::{BrowserMeasurement, BrowserSetup};
+pub(super) use self::browser::{BrowserMeasurement, BrowserSetup, MediaLink};
 use self::compositors::Desktop;
 pub(super) use self::compositors::{ClientWindow, PROGRAMS};
 use self::drawn::Drawn;

@@ -21,6 +21,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::builder::ArgPredicate;
+use openuvr_lab::wifi::scenario::Scenario;
+use openuvr_lab::wifi::words;
 use openuvr_proto::units::Bitrate;
 use openuvr_sim::link::Impairment;
 use openuvr_terminal::usage::UsageError;
@@ -37,7 +39,7 @@ use self::observers::Beside;
 use self::players::Player;
 use self::variant::{BitrateMode, Codec, RateControl, Variant};
 use super::heading::{Heading, write_json};
-use super::rig::{BrowserSetup, Rig, Setup};
+use super::rig::{BrowserSetup, MediaLink, Rig, Setup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 
@@ -54,7 +56,8 @@ use super::verdict::Verdict;
 /// measures the host's cost per observer. For ffplay and GStreamer, measures the latency from drawn to visible. Needs
 /// Chromium and ffmpeg. If they are missing, the bench prints a message and measures nothing.
 ///
-/// With --capture, measures only one run of a browser, and captures its packets for `openuvr lab traffic`.
+/// With --capture, measures only one run of a browser, and captures its packets for `openuvr lab traffic`. With --wifi,
+/// the link of this run is a model of a Wi-Fi network.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")
@@ -85,10 +88,15 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 60)]
     presses: u32,
     /// Capture the browser's packets at both ends of an emulated link, for `openuvr lab traffic`. The files
-    /// server.pcapng and client.pcapng are written to this folder. The link delays packets by 2 ms each way and loses
-    /// none. Only one run of the browser is measured
+    /// server.pcapng and client.pcapng are written to this folder. Without --wifi, the link delays packets by 2 ms each
+    /// way and loses none. Only one run of the browser is measured
     #[arg(long, value_name = "FOLDER")]
     capture: Option<PathBuf>,
+    /// With --capture: emulate a Wi-Fi network with these NAME=VALUE pairs, of which the browser is a station; see
+    /// `openuvr lab wifi --help`
+    #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1, default_missing_value = "",
+        requires = "capture")]
+    wifi: Option<Scenario>,
     /// Write web.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -104,25 +112,27 @@ enum Section {
     Players,
 }
 
-/// The link between host and browser: a name, and its loss in each direction, or `None` for no emulated link.
-type Link = (&'static str, Option<f64>);
-const LINKS: [Link; 3] = [
-    ("direct", None),
-    ("1 % lost", Some(0.01)),
-    ("5 % lost", Some(0.05)),
-];
-
-/// The link of `--capture`.
-const CAPTURED: Link = ("captured", Some(0.0));
+/// The measured links between host and browser, with their names.
+fn links(args: &Args) -> Vec<(&'static str, MediaLink)> {
+    match (&args.capture, &args.wifi) {
+        (Some(_), Some(scenario)) => vec![("captured", MediaLink::Wifi(scenario.clone()))],
+        (Some(_), None) => vec![("captured", losing(0.0))],
+        (None, _) => vec![
+            ("direct", MediaLink::Direct),
+            ("1 % lost", losing(0.01)),
+            ("5 % lost", losing(0.05)),
+        ],
+    }
+}
 
 /// A link with this loss. Its delay is that of the case `loss` in `bench peers` and `bench link`; the loss of that case
 /// is 1 %.
-fn losing(loss: f64) -> Impairment {
-    Impairment {
+fn losing(loss: f64) -> MediaLink {
+    MediaLink::Impaired(Impairment {
         delay: Duration::from_millis(2),
         loss,
         ..Impairment::default()
-    }
+    })
 }
 
 /// The JSON output.
@@ -185,21 +195,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         stop: &stop,
     };
     let is_selected = |part| args.parts.contains(&part);
-    let links = match args.capture {
-        Some(_) => vec![CAPTURED],
-        None => LINKS.to_vec(),
-    };
-    let cases = variants
-        .iter()
-        .flat_map(|variant| links.iter().map(move |link| (*variant, *link)));
+    let links = links(args);
+    let cases = variants.iter().flat_map(|variant| {
+        links
+            .iter()
+            .map(move |(name, link)| (*variant, *name, link))
+    });
     let mut cases: Vec<_> = cases.map(|case| (case, Vec::<Run>::new())).collect();
     let mut beside = observers::ways();
     for repetition in 1..=turns.repetitions {
-        for ((variant, (link, loss)), runs) in &mut cases {
+        for ((variant, name, link), runs) in &mut cases {
             if is_selected(Section::Browser) {
-                let case = variant.case(link);
+                let case = variant.case(name);
                 bench.log_progress(repetition, &format!("a browser plays, {case}"));
-                runs.push(bench.browse(*variant, loss.map(losing))?);
+                runs.push(bench.browse(*variant, link)?);
             }
         }
         for way in &mut beside {
@@ -224,7 +233,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     head.other_cores = loudest.fold(head.other_cores, f64::max);
     let browsers = cases
         .iter()
-        .filter_map(|((variant, (link, _)), runs)| Browser::of(link, *variant, runs));
+        .filter_map(|((variant, name, _), runs)| Browser::of(name, *variant, runs));
     let mut found = Output {
         head,
         version: chromium::version(program).unwrap_or_default(),
@@ -279,7 +288,7 @@ impl Bench<'_> {
     }
 
     /// Measures a browser once.
-    fn browse(&self, variant: Variant, impaired: Option<Impairment>) -> Result<Run> {
+    fn browse(&self, variant: Variant, link: &MediaLink) -> Result<Run> {
         let dir = TemporaryDir::new()?;
         // Without a sound server, everything except the sound is measured.
         let server = SoundServer::start(dir.path()).inspect_err(|why| {
@@ -295,7 +304,7 @@ impl Bench<'_> {
         }
         let browsing = rig.browse(&BrowserSetup {
             browser: self.program,
-            impaired: impaired.as_ref(),
+            link,
             capture: self.args.capture.as_deref(),
             fps: self.fps(),
             bitrate: &self.args.options.bitrate,
@@ -365,5 +374,14 @@ mod tests {
             let error = checked(&format!("--capture ends {line}")).unwrap_err();
             assert!(error.to_string().contains("one run"), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn a_capture_may_be_over_a_wifi_model() {
+        let args = checked("--capture ends --wifi profile=he-su").unwrap();
+        assert!(matches!(links(&args)[..], [(_, MediaLink::Wifi(_))]));
+        let args = checked("--capture ends").unwrap();
+        assert!(matches!(links(&args)[..], [(_, MediaLink::Impaired(_))]));
+        assert!(checked("--wifi").is_err(), "no capture");
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct TrafficArgs {
     #[arg(long, value_name = "NUMBER", conflicts_with = "generate")]
     sent_fps: Option<f64>,
     /// The medium between the ends. The result file contains it; `openuvr bench report` compares the study's statements
-    /// about Wi-Fi only with captures of the medium wifi
+    /// about Wi-Fi only with captures of the media wifi and wifi-model
     #[arg(long, value_name = "MEDIUM", conflicts_with = "generate")]
     medium: Option<Medium>,
     /// Start of the analysis, counted from the first packet
@@ -111,7 +111,9 @@ pub(crate) struct TrafficArgs {
 enum Medium {
     /// A radio link (802.11)
     Wifi,
-    /// Cables, a loopback device, or an emulated link
+    /// The model of a radio link: --wifi of `openuvr bench web` and `openuvr lab hop`
+    WifiModel,
+    /// Cables, a loopback device, or another emulated link
     Wired,
 }
 
@@ -119,6 +121,7 @@ impl Medium {
     fn name(self) -> &'static str {
         match self {
             Medium::Wifi => "wifi",
+            Medium::WifiModel => "wifi-model",
             Medium::Wired => "wired",
         }
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use openuvr_lab::capture::relayed::LinkCaptures;
+use openuvr_lab::wifi::live;
+use openuvr_lab::wifi::scenario::Scenario;
 use openuvr_proto::time::Instant;
 use openuvr_sim::link::Impairment;
 use openuvr_testbed::chromium::{Browser, Page, PageObservations};
@@ -20,14 +22,24 @@ use super::{Drawn, GRACE_PERIOD, Rig, SEED};
 use crate::bench::keys::Keys;
 use crate::machine::Load;
 
+/// The link between host and browser.
+#[derive(Clone, Debug)]
+pub(in crate::bench) enum MediaLink {
+    /// The loopback device alone.
+    Direct,
+    /// An emulated link with these impairments in each direction.
+    Impaired(Impairment),
+    /// The model of a Wi-Fi network, of which the browser is a station.
+    Wifi(Scenario),
+}
+
 /// Parameters of a browser's measurement.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct BrowserSetup<'a> {
     /// The browser's program.
     pub(in crate::bench) browser: &'a str,
-    /// Impairments in each direction of an emulated link, or `None` for no emulated link.
-    pub(in crate::bench) impaired: Option<&'a Impairment>,
-    /// The folder for captures at both ends of the emulated link, or `None` for no captures.
+    pub(in crate::bench) link: &'a MediaLink,
+    /// The folder for captures at both ends of an emulated link, or `None` for no captures.
     pub(in crate::bench) capture: Option<&'a Path>,
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
@@ -122,10 +134,7 @@ impl Rig<'_> {
         let mut host =
             self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound, of.options)?;
         let url = pair::page_of(&mut host.child)?;
-        let link = match of.impaired {
-            Some(impaired) => Some(media_link(&url, impaired, of.capture)?),
-            None => None,
-        };
+        let link = emulate(of.link, &url, of.capture)?;
         let sound = of.sound.map(|server| (server, CLIENT_SINK));
         let mut browser = Browser::start(of.browser, &of.dir.join("browser"), sound)?;
         let tab = browser.show(Page {
@@ -214,25 +223,33 @@ fn sighting(picture: &openuvr_testbed::chromium::ComposedPicture) -> Sighting {
     }
 }
 
-/// An emulated link in front of the media port of the host. Only media traffic passes through it; the page is loaded
-/// directly. With `capture`, the packets at both ends of the link are captured into this folder.
-fn media_link(url: &str, impaired: &Impairment, capture: Option<&Path>) -> Result<Emulated> {
+/// The emulated link in front of the host's media port, or `None` for a direct link. Only media traffic passes through
+/// it; the page is loaded directly. With `capture`, the packets at both ends of the link are captured into this folder.
+fn emulate(link: &MediaLink, url: &str, capture: Option<&Path>) -> Result<Option<Emulated>> {
+    let (direction, medium) = match link {
+        MediaLink::Direct => return Ok(None),
+        MediaLink::Impaired(impairment) => (impairment.clone(), None),
+        MediaLink::Wifi(scenario) => (Impairment::default(), Some(live::medium(scenario, SEED)?)),
+    };
     let address = url.trim_start_matches("https://").trim_end_matches('/');
     let to: SocketAddr = address.parse()?;
     let mut hop = Hop::open(Config {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         to,
-        up: impaired.clone().into(),
-        down: impaired.clone().into(),
+        up: direction.clone().into(),
+        down: direction.into(),
         seed: SEED,
     })?;
+    if let Some(medium) = medium {
+        hop.share(medium);
+    }
     if let Some(folder) = capture {
         let files = ["server.pcapng", "client.pcapng"];
         let captures = LinkCaptures::create(folder, files, to, "openuvr bench web --capture")
             .with_context(|| format!("cannot capture into the folder {}", folder.display()))?;
         hop.observe(Box::new(captures));
     }
-    Emulated::spawn(hop, true)
+    Emulated::spawn(hop, true).map(Some)
 }
 
 #[cfg(test)]
@@ -249,6 +266,15 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_captured_link_have_all_packets() {
+        assert_both_ends_have_all_packets(&MediaLink::Impaired(Impairment::default()));
+    }
+
+    #[test]
+    fn both_ends_of_a_wifi_model_have_all_packets() {
+        assert_both_ends_have_all_packets(&MediaLink::Wifi(Scenario::paper()));
+    }
+
+    fn assert_both_ends_have_all_packets(link: &MediaLink) {
         let folder = TemporaryDir::new().unwrap();
         let socket = || {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -258,7 +284,7 @@ mod tests {
         };
         let (host, client) = (socket(), socket());
         let url = format!("https://{}/", host.local_addr().unwrap());
-        let link = media_link(&url, &Impairment::default(), Some(folder.path())).unwrap();
+        let link = emulate(link, &url, Some(folder.path())).unwrap().unwrap();
         let mut bytes = [0; 8];
         client.send_to(b"up", link.listens).unwrap();
         let (_, relay) = host.recv_from(&mut bytes).unwrap();
