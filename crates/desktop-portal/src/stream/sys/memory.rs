@@ -40,7 +40,8 @@ impl Mapping {
         let length = length.filter(|_| size > 0);
         let length =
             length.ok_or_else(|| format!("a buffer has the invalid size of {size} bytes"))?;
-        let info = fstat(file).map_err(|cause| format!("can't determine the size of a buffer: {cause}"))?;
+        let info = fstat(file)
+            .map_err(|cause| format!("can't determine the size of a buffer: {cause}"))?;
         if u64::try_from(info.st_size).unwrap_or(0) < length as u64 {
             return Err(format!(
                 "a buffer was announced with {length} bytes, but has {}",
