@@ -32,8 +32,8 @@ use crate::result_file;
 ///
 /// Starts two virtual displays, with the scene on the first. On the second, compares the latency of a copier without
 /// codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080 with 20 Mb/s, and at 1280x720
-/// as strips of JPEG. The scene runs at 60.25 frames per second, so that each phase against a 60 Hz clock occurs within
-/// four seconds.
+/// as strips of JPEG. With --cases, also compares them at 2560x1440, and at 120 frames per second. The scene runs at
+/// 60.25 frames per second, so that each phase against a 60 Hz clock occurs within four seconds.
 ///
 /// Codec time is measured in the same run, on pictures of the same scene. Serial time is the total time of these steps,
 /// one after another: encoding with x264 (one slice, x264's own constant bitrate, a buffer of one frame), decoding of
@@ -104,6 +104,12 @@ enum Preset {
     P1080,
     /// 1280x720 as strips of JPEG, 60 Mb/s
     Jpeg,
+    /// 2560x1440, 30 Mb/s
+    #[value(name = "1440p")]
+    P1440,
+    /// 1280x720, 10 Mb/s, at twice the frame rate
+    #[value(name = "720p120")]
+    P720Fast,
 }
 
 /// Capture methods.
@@ -295,6 +301,29 @@ fn settings(args: &Args) -> Vec<Setting> {
                 ..Targets::default()
             };
             setting("jpeg", hd, "jpeg", "60M", targets)
+        }
+        Preset::P1440 => {
+            let targets = Targets {
+                p50_ms: Target::at(7.5),
+                p99_ms: Target::at(9.0),
+                complete: Target::at(LEAST_COMPLETE),
+                ..Targets::default()
+            };
+            let size = Size::new(2560, 1440);
+            setting("1440p", size, DEFAULT_ENCODER, "30M", targets)
+        }
+        Preset::P720Fast => {
+            let targets = Targets {
+                p50_ms: Target::at(3.0),
+                p99_ms: Target::at(5.0),
+                complete: Target::at(LEAST_COMPLETE),
+                ..Targets::default()
+            };
+            Setting {
+                fps: 2.0 * args.fps,
+                scene_fps: 2.0 * args.scene_fps,
+                ..setting("720p120", hd, DEFAULT_ENCODER, "10M", targets)
+            }
         }
     };
     args.cases.iter().map(preset).collect()
