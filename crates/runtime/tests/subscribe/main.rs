@@ -40,6 +40,13 @@ const SIZE: Size = Size::new(320, 192);
 /// A frame's header, and its concatenated slices: H.264 in Annex B format.
 pub(crate) type CodedFrame = (Frame, Vec<u8>);
 
+/// Whether the second of two frames can be decoded after the first: it is the next frame, or it is a key frame. A slow
+/// machine delays the threads of subscribers, and a subscriber that is late misses frames up to the next key frame.
+pub(crate) fn continues(pair: &[CodedFrame]) -> bool {
+    let (before, after) = (&pair[0].0.header, &pair[1].0.header);
+    after.is_key() || after.frame.0 == before.frame.0 + 1
+}
+
 /// Records the frames it gets.
 pub(crate) struct Writer {
     frame: Option<CodedFrame>,
