@@ -33,6 +33,10 @@ const AT_ONCE: [&str; 6] = [
     "video",
 ];
 
+/// Minimum number of packets whose capture times are known, for the medians of both halves. A host that encodes only 15
+/// frames per second sends 60 pictures during a copy of four seconds.
+const MIN_KNOWN: usize = 20;
+
 /// Whether ffmpeg and ffprobe are installed.
 pub(crate) fn is_there() -> bool {
     (["ffmpeg", "ffprobe"].iter()).all(|program| has_program(program, "ffmpeg"))
@@ -109,7 +113,7 @@ impl Captured {
         let known = |(at, hash): &(f64, String)| Some(at - self.0.get(hash).copied()??);
         let offsets: Vec<f64> = copied.iter().filter_map(known).collect();
         let counts = (offsets.len(), copied.len());
-        match counts.0 > 100 && counts.0 * 2 > counts.1 {
+        match counts.0 >= MIN_KNOWN && counts.0 * 2 > counts.1 {
             true => Ok(offsets),
             false => Err(format!("known and total packets: {counts:?}")),
         }
