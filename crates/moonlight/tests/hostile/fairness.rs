@@ -124,9 +124,13 @@ fn plays(rig: &Rig, client: &Peer) {
     let launched = client.get_protected(addresses.https, &launch);
     assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
     let streams = play(addresses.rtsp, 1, (640, 384, 60)).unwrap();
-    let _control = control(rig, &streams);
+    let mut enet = control(rig, &streams);
     for _ in 0..PACKETS {
-        eventually("video", || streams.packet());
+        eventually("video", || {
+            // The host ends the session of a client whose control connection is silent for some seconds.
+            enet.service().unwrap();
+            streams.packet()
+        });
     }
     assert_eq!(
         element(&client.get_protected(addresses.https, "cancel"), "cancel"),
