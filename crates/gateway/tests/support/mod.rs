@@ -30,9 +30,10 @@ use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_net::Link as _;
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::trace::{DropCause, Outcome, Stage};
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notices};
+use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice, Notices};
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_runtime::trust_store::DeviceStore;
@@ -325,6 +326,25 @@ impl Rig {
             ..Config::default()
         }
         .scheduler()
+    }
+
+    /// The number of encoded frames that the newest subscriber was too slow to take. Reads all notices so far.
+    pub(crate) fn missed_frames(&self) -> usize {
+        let (mut newest, mut missed) = (None, 0);
+        for notice in std::iter::from_fn(|| self.notices.next(Duration::ZERO)) {
+            match notice {
+                Notice::Subscribed { subscriber, .. } => (newest, missed) = (Some(subscriber), 0),
+                Notice::Record(record) if Some(record.subscriber) == newest => {
+                    let slow = Outcome::Dropped {
+                        stage: Stage::FirstSent,
+                        why: DropCause::SendBufferFull,
+                    };
+                    missed += usize::from(record.outcome == slow);
+                }
+                _ => {}
+            }
+        }
+        missed
     }
 
     /// The next input event of the application.
