@@ -26,8 +26,8 @@ pub enum Claim {
 /// Time for which a cookie is used. The host accepts a cookie for at least 8 s.
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
-/// Timeout of waiting for the host's challenge.
-const TIMEOUT: Duration = Duration::from_millis(20);
+/// Timeout of waiting for the host's challenge, during which a busy machine wakes two threads late.
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 // Offsets in a Begin (`crates/proto/src/control/handshake/layout.rs`).
 const ID: usize = 52;
@@ -80,8 +80,8 @@ pub fn answers(host: SocketAddr) -> io::Result<bool> {
     Ok((0..GREETINGS).any(|_| sender.show(Claim::Stranger).is_ok()))
 }
 
-/// Number of first messages after which a host counts as silent. They take one second.
-const GREETINGS: u32 = 50;
+/// Number of first messages after which a host counts as silent. They take two seconds.
+const GREETINGS: u32 = 20;
 
 impl Attack for HandshakeFlood {
     fn strike(&mut self, n: u64) -> io::Result<()> {
