@@ -70,11 +70,12 @@ fn attacks_lock_out_no_browser_or_video_player() {
     for name in ["logins", "places"] {
         assert_eq!(numbers(&text, name), [10, 10, 10, 10], "{text}");
     }
-    // The first number is the share of a core.
+    // The first number is the percentage of a core: 0 on a fast machine. Two threads in a busy loop take all the time
+    // that they get.
     let [share, rest @ ..] = &numbers(&text, "descriptors")[..] else {
         panic!("{text}");
     };
-    assert!(*share < 20, "{text}");
+    assert!(*share < 50, "{text}");
     assert_eq!(rest, [10, 10, 10, 10], "{text}");
 }
 

