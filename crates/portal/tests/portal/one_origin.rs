@@ -20,7 +20,10 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let place = Installation::new();
+        let mut place = Installation::new();
+        // The sessions are killed and leave their folders, which are removed with the installation.
+        let temporary = place.folder.path().display().to_string();
+        place.environment = vec![("TMPDIR", temporary)];
         let program = example("hostile_session");
         place.write(
             "portal.toml",
@@ -31,16 +34,16 @@ impl World {
         let portal = place.start();
         World { place, portal }
     }
-}
 
-/// Starts a session for this user, and sets its behaviour. Returns the session's folder.
-fn start_hostile(person: &Person, session: &str, does: &str) -> PathBuf {
-    assert_eq!(person.start_session(session, "bare").status, 202);
-    person.until(session, "running");
-    let name = format!("ouvr-{}", session.replace('-', ""));
-    let folder = std::env::temp_dir().join(name);
-    fs::write(folder.join("does"), does).unwrap();
-    folder
+    /// Starts a session for this user, and sets its behaviour. Returns the session's folder.
+    fn start_hostile(&self, person: &Person, session: &str, does: &str) -> PathBuf {
+        assert_eq!(person.start_session(session, "bare").status, 202);
+        person.until(session, "running");
+        let name = format!("ouvr-{}", session.replace('-', ""));
+        let folder = self.place.path(&name);
+        fs::write(folder.join("does"), does).unwrap();
+        folder
+    }
 }
 
 /// Requests the WebSocket. Returns the status and the headers of the response, and a reader for the data that follows.
@@ -90,7 +93,7 @@ fn names(headers: &[(String, String)]) -> BTreeSet<&str> {
 fn a_session_gets_no_secret_and_sets_no_header() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    let folder = start_hostile(&ada, &session, "echo");
+    let folder = world.start_hostile(&ada, &session, "echo");
     let secrets = [
         ("x-openuvr-csrf", ada.csrf.as_deref().unwrap()),
         ("authorization", "Bearer of-the-browser"),
@@ -160,7 +163,7 @@ fn a_session_gets_no_secret_and_sets_no_header() {
 fn other_responses_of_a_session_are_not_shown() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    let folder = start_hostile(&ada, &session, "page");
+    let folder = world.start_hostile(&ada, &session, "page");
     for does in ["page", "silent"] {
         fs::write(folder.join("does"), does).unwrap();
         let (status, headers, mut answer) = connect(&ada, &session, &[("connection", "close")]);
@@ -180,7 +183,7 @@ fn other_responses_of_a_session_are_not_shown() {
 fn a_session_that_talks_without_end_is_cut_off() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    start_hostile(&ada, &session, "flood");
+    world.start_hostile(&ada, &session, "flood");
     let (status, _, mut answer) = connect(&ada, &session, &[]);
     assert_eq!(status, 101);
     let mut said = Vec::new();
@@ -193,7 +196,7 @@ fn only_permitted_users_reach_a_session() {
     let world = World::new();
     let (ada, bob) = (world.portal.log_in("ada"), world.portal.log_in("bob"));
     let session = id(1);
-    let folder = start_hostile(&ada, &session, "echo");
+    let folder = world.start_hostile(&ada, &session, "echo");
     let status = |person: &Person, more: &[(&str, &str)]| connect(person, &session, more).0;
     assert_eq!(status(&world.portal.anonymous(), &[]), 401);
     assert_eq!(status(&bob, &[]), 404);
@@ -243,7 +246,7 @@ fn only_permitted_users_reach_a_session() {
 fn connections_of_one_log_in_are_limited() {
     let world = World::new();
     let (ada, session) = (world.portal.log_in("ada"), id(1));
-    start_hostile(&ada, &session, "echo");
+    world.start_hostile(&ada, &session, "echo");
     let mut all: Vec<_> = (0..8).map(|_| connect(&ada, &session, &[])).collect();
     assert!(all.iter().all(|(status, ..)| *status == 101));
     assert_eq!(connect(&ada, &session, &[]).0, 503);
