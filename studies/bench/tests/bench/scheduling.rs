@@ -135,11 +135,17 @@ fn wake_ups_match_the_frames() {
     };
     // A PIN is valid for only one device, so the first client is paired with an earlier host process.
     let first = host(&[]);
-    let once = client("one", true)
-        .args(["--duration", "1s"])
-        .stdout(Stdio::null())
-        .status();
-    assert!(once.expect("it starts").success());
+    let pictures = at("paired.csv");
+    let mut once = Running::start(client("one", true).arg("--csv").arg(&pictures));
+    let begun = Instant::now();
+    while rows(&pictures).is_empty() {
+        assert!(
+            begun.elapsed() < TIMEOUT,
+            "the first client gets no pictures"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    once.interrupt();
     drop(first);
     let [record, latencies] = [&csv, &at("host")].map(|path| path.display().to_string());
     let mut host = host(&["--csv", &record, "--scheduling-trace", &latencies]);
