@@ -118,9 +118,10 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
     let mut client = Program::start("client", at_home(&machines.client, &there, &args));
     client.line("showing 640x360");
     ScreenCapture::open(&there).more_frames(25);
-    eventually("25 complete frames", || {
+    // Each frame consists of at least one datagram, at any bitrate.
+    eventually("100 complete frames", || {
         let csv = std::fs::read_to_string(&csv).unwrap_or_default();
-        (csv.matches(",complete,").count() >= 25).then_some(())
+        (csv.matches(",complete,").count() >= 100).then_some(())
     });
     client.stop();
     host.stop();
@@ -135,7 +136,7 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
         up.sent > 10 && up.delivered <= up.sent && up.lost == 0,
         "{up}"
     );
-    assert!(down.sent > 100 && down.lost > 0, "{down}");
+    assert!(down.sent >= 100 && down.lost > 0, "{down}");
     assert!(down.delivered + down.lost <= down.sent, "{down}");
     assert_eq!((unreadable, unsent), (0, 0));
 }
