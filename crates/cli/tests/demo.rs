@@ -117,7 +117,7 @@ fn show_demo() -> Result<(), String> {
         "--size",
         "320x200",
         "--duration",
-        "3s",
+        "10s",
         "--out",
     ]);
     let out = command.arg(folder.path()).output().expect("it starts");
