@@ -70,6 +70,8 @@ pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
         // only the program's own accesses.
         .env("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")
         .env("HOME", folder.path())
-        .env("XDG_CONFIG_HOME", folder.path());
+        .env("XDG_CONFIG_HOME", folder.path())
+        // For a new home, the library of PulseAudio would create a folder in /tmp, and leave it there.
+        .env("PULSE_RUNTIME_PATH", folder.path());
     command
 }
