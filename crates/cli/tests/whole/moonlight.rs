@@ -178,9 +178,11 @@ fn a_virtual_display_takes_the_players_mode() {
         eventually("the rate", || (rig.shown() == (size, rate)).then_some(()));
         rig.host.line(&format!("is open for {size}"));
         // An observer's mode changes nothing.
-        let watches = rig.play(&two, (800, 600, 75));
+        // The player's stream must stay active. Otherwise, the host would regard the player as gone after ten seconds.
+        let launched = rig.launch(&two, "mode=800x600x75");
+        let _ = streams.packet();
+        let watches = plays(&launched, (800, 600, 75));
         eventually("video of an observer", || {
-            // The player's stream must stay active. Otherwise, the host would regard the player as gone.
             let _ = streams.packet();
             watches.packet()
         });
@@ -293,12 +295,15 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
         "{busy}"
     );
     assert_eq!(element(&busy, "gamesession"), "0");
+    // The first client's stream must stay active. Otherwise, the host would regard this client as gone after ten
+    // seconds.
+    let _ = streams.packet();
     let target = Peer::launch(&one, "mode=640x480x60").replacen("launch", "resume", 1);
     let resumed = second.get_protected(rig.https(), &target);
     assert_eq!(element(&resumed, "resume"), "1", "{resumed}");
+    let _ = streams.packet();
     let watches = plays(&resumed, (640, 480, 60));
     eventually("video of the second", || {
-        // The first client's stream must stay active. Otherwise, the host would regard this client as gone.
         let _ = streams.packet();
         watches.packet()
     });
