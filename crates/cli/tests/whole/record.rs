@@ -113,8 +113,8 @@ fn a_recording_has_the_chosen_sound_codec() {
 
 #[test]
 fn an_alsa_device_is_recorded() {
-    // In a stall, the host may record less, or with gaps.
-    measured_without_stalls(3, Duration::from_millis(100), record_alsa_device);
+    // In a stall, the host may record less, or with gaps: a device that is read 50 ms late counts as silent.
+    measured_without_stalls(3, Duration::from_millis(40), record_alsa_device);
 }
 
 /// Records a tone of an ALSA device. Returns an error if the tone in the recording is short or spoiled.
@@ -172,8 +172,9 @@ fn record_alsa_device() -> Result<(), String> {
     let second = &samples[samples.len() - 72_000..][..48_000];
     let crossings = second.windows(2).filter(|two| two[0] < 0 && two[1] >= 0);
     let pitch = crossings.count();
+    // Gaps of a slow machine lower the pitch. A mistaken rate of 44.1 kHz would change it by 8 %.
     match pitch {
-        980..=1020 => Ok(()),
+        940..=1060 => Ok(()),
         _ => Err(format!("{pitch} Hz")),
     }
 }
