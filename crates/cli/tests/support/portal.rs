@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::ticket::{
-    Actions, ControlToken, Holder, KeyHash, SessionUuid, Ticket, TicketKey, TicketSigner, UnixTime,
+    Actions, ControlToken, Holder, KeyHash, MAX_OPEN_TICKET_LIFE, SessionUuid, Ticket, TicketKey,
+    TicketSigner, UnixTime,
 };
 use openuvr_runtime::client::config::PortalCredentials;
 use openuvr_runtime::client::link::PortalLink;
@@ -36,13 +37,14 @@ impl Portal {
         ]
     }
 
-    /// A ticket that is valid for a minute. If no key is given, the ticket belongs to the first device that uses it.
+    /// A ticket with the maximum validity of a ticket without a key, because a test may use it after it has started
+    /// several programs. If no key is given, the ticket belongs to the first device that uses it.
     pub(crate) fn ticket(&self, role: Role, holder: Option<&PublicKey>) -> Ticket {
         Ticket {
             session: self.session,
             role,
             holder: holder.map_or(Holder::FirstUse, |key| Holder::Key(KeyHash::of(key))),
-            not_after: now().plus(Duration::from_secs(60)),
+            not_after: now().plus(MAX_OPEN_TICKET_LIFE),
             id: Ticket::new_id().expect("randomness"),
         }
     }
