@@ -111,7 +111,7 @@ pub(crate) struct TrafficArgs {
 enum Medium {
     /// A radio link (802.11)
     Wifi,
-    /// The model of a radio link: --wifi of `openuvr bench web` and `openuvr lab hop`
+    /// The model of a Wi-Fi network, which `openuvr bench web` and `openuvr lab hop` emulate
     WifiModel,
     /// Cables, a loopback device, or another emulated link
     Wired,
