@@ -17,8 +17,8 @@ const AV_OPT_SEARCH_CHILDREN: c_int = 1;
 const AV_LOG_QUIET: c_int = -8;
 pub(crate) const EAGAIN: c_int = -libc::EAGAIN;
 
-/// The first fields of `AVPacket`: tested with libavcodec 59. According to FFmpeg's history, 58 and
-/// 60 to 62 have the same layout; this is not tested.
+/// The first fields of `AVPacket`: tested with libavcodec 59 to 61. According to FFmpeg's history, 58 and 62 have the
+/// same layout; this is not tested.
 #[repr(C)]
 pub(crate) struct AvPacket {
     pub(crate) buf: *mut c_void,
@@ -28,8 +28,8 @@ pub(crate) struct AvPacket {
     pub(crate) size: c_int,
 }
 
-/// The first fields of `AVFrame` on 64-bit machines: tested with libavutil 57. According to FFmpeg's history, 56 and 58
-/// to 60 have the same layout; this is not tested. Version 60 has removed `key_frame`, but because of alignment, `pts`
+/// The first fields of `AVFrame` on 64-bit machines: tested with libavutil 57 to 59. According to FFmpeg's history, 56
+/// and 60 have the same layout; this is not tested. Version 60 has removed `key_frame`, but because of alignment, `pts`
 /// has the same offset with and without it. Every picture's `pts` is compared with the frame's id. A different layout
 /// therefore results in a missing picture, not in wrong pixels.
 #[repr(C)]
