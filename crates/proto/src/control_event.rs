@@ -231,7 +231,11 @@ impl fmt::Display for ControlEvent {
                 write!(f, "rate down to {:.1} Mb/s: no reports arrive", mbps(to))
             }
             ControlEvent::Rate(RateChange::Increase { to }) => {
-                write!(f, "rate up from {:.1} Mb/s: no queue delay", mbps(to))
+                write!(
+                    f,
+                    "rate up to {:.1} Mb/s and rising: no queue delay",
+                    mbps(to)
+                )
             }
             ControlEvent::Rate(RateChange::Maximum { to }) => {
                 write!(f, "rate at its maximum of {:.1} Mb/s", mbps(to))

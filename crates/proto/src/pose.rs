@@ -60,7 +60,7 @@ pub enum PoseError {
     #[error("a pose has a value that is not finite")]
     NotFinite,
     /// The quaternion is not a rotation.
-    #[error("a pose's orientation is not a quaternion of length 1, within 1 %")]
+    #[error("the length of a pose's orientation quaternion differs from 1 by more than 1 %")]
     NotUnit,
 }
 

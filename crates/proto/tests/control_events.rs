@@ -68,7 +68,7 @@ fn control_events_reach_the_player_as_values() {
     assert_eq!(arrived, events);
     assert_eq!(
         arrived[0].to_string(),
-        "rate up from 8.0 Mb/s: no queue delay"
+        "rate up to 8.0 Mb/s and rising: no queue delay"
     );
 }
 
