@@ -18,7 +18,7 @@ use openuvr_clock as clock;
 /// The table entry.
 pub const BACKEND: PlaybackBackend = PlaybackBackend {
     name: "wav",
-    about: "writes audible samples to a WAV file; the device is its path",
+    about: "writes the played samples to a WAV file; the device is its path",
     open: |settings| Ok(Box::new(Wav::open(settings)?)),
 };
 

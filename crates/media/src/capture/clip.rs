@@ -180,7 +180,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
     if size.width < barcode::MIN_WIDTH || size.height < rows {
         let least = barcode::MIN_WIDTH;
         return Err(format!(
-            "its size is {size}; the bar code needs a width of {least}"
+            "its size is {size}; the bar code needs a width of at least {least} and a height of at least {rows}"
         ));
     }
     Ok((size, end.unwrap_or(0) + 1))

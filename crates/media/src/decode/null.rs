@@ -22,7 +22,7 @@ impl Decoder for Null {
         let id = chunk.frame.0.to_le_bytes();
         if chunk.bytes != Some(&id) {
             return Err(DecodeError(format!(
-                "frame {} does not contain its id: the null codec sends nothing else",
+                "frame {} is invalid: a frame of the null codec contains its id and nothing else",
                 chunk.frame.0
             )));
         }

@@ -59,8 +59,8 @@ impl EncoderOptions {
         let named = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(plain);
         if !named || value.len() > MAX_VALUE || value.chars().any(char::is_control) {
             return Err(EncodeError(format!(
-                "the encoder option {name:?} can't have the value {value:?}: write NAME=VALUE; a name has up to \
-                 {MAX_NAME} letters, digits, - and _, and a value has up to {MAX_VALUE} bytes"
+                "invalid encoder option {name:?} with the value {value:?}: write NAME=VALUE; a name has 1 to \
+                 {MAX_NAME} letters, digits, - and _, and a value has up to {MAX_VALUE} bytes and no control characters"
             )));
         }
         self.0.retain(|(other, _)| other != name);

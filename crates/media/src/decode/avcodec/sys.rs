@@ -477,8 +477,8 @@ impl Decoder {
         let Some((_, format)) = (self.formats.iter()).find(|(number, _)| *number == frame.format)
         else {
             return Err(format!(
-                "libavutil's pixel format {} is not supported, only yuv420p, yuv444p, gbrp and nv12: the \
-                 host must encode 8 bits per sample",
+                "libavutil's pixel format {} is not supported: the host must encode 8 bits per sample with 4:2:0 or \
+                 4:4:4 chroma",
                 frame.format
             ));
         };

@@ -89,7 +89,8 @@ impl Window {
             let screen = (x.XDefaultScreen)(display);
             if !self.has_extension("GLX_ARB_create_context_profile") {
                 return Err(
-                    "the display's OpenGL is too old (no GLX_ARB_create_context)".to_owned(),
+                    "the display's OpenGL is too old (no GLX_ARB_create_context_profile)"
+                        .to_owned(),
                 );
             }
             let wanted = [
