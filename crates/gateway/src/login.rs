@@ -85,7 +85,7 @@ pub enum LoginRefused {
     #[error("not a log-in")]
     Malformed,
     /// The challenge is invalid, belongs to another network, or has expired.
-    #[error("the log-in took too long: try again")]
+    #[error("the log-in's challenge is no longer valid: try again")]
     Stale,
     /// The signature does not match the key, challenge and origin.
     #[error("invalid signature")]
