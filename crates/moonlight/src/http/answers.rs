@@ -383,9 +383,9 @@ fn entered(door: &Door, number: u64, begun: Begun, offered: &OfferedPin) -> Resp
     let name = offered.name.as_deref().map(printable);
     let offer = (offered.id.clone(), name);
     if !door.desk.entered(Instant::now(), number, exchange, offer) {
-        let outcome = "pairing failed: another client has started to pair; start over in Moonlight";
+        let outcome = "pairing failed: another pairing has started; start over in Moonlight";
         finish(door, &offered.id, false, outcome);
-        return Response::refused(503, "Another client is pairing").with("paired", 0);
+        return Response::refused(503, "Another pairing has started").with("paired", 0);
     }
     let certificate = to_hex(door.identity.pem.as_bytes());
     Response::ok()
