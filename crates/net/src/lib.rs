@@ -122,7 +122,8 @@ pub const LINKS: &[LinkKind] = &[
     },
     LinkKind {
         transport: TransportKind::Xdp,
-        about: "raw Ethernet through AF_XDP, if built in; also needs CAP_NET_ADMIN and CAP_BPF",
+        about: "raw Ethernet through AF_XDP, if built in; needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; never chosen \
+                automatically",
     },
     LinkKind {
         transport: TransportKind::Udp,
