@@ -378,7 +378,7 @@ impl PortalSession {
         loop {
             match self.query() {
                 Ok(session) if !session.is_active() => {
-                    eprintln!("openuvr client: the session has {}", session.state());
+                    eprintln!("openuvr client: session {}", session.state());
                     return;
                 }
                 Ok(_) if Instant::now() < until => std::thread::sleep(STOP_CHECK_INTERVAL),
@@ -392,7 +392,8 @@ impl PortalSession {
         if self.own {
             eprintln!(
                 "openuvr client: the session is still running. To join it again: openuvr client --portal {portal} \
-                     --application {wanted}. To end it: use the portal's page, or join it with --stop-session"
+                     --application {wanted}. To end it: use the portal's page, or join it with --stop-session and \
+                     end the client"
             );
         }
     }
