@@ -5,7 +5,7 @@
 const WORDS: &[(&str, &str)] = &[
     (
         "AccountNotAllowed",
-        "this partition does not accept jobs of this account",
+        "its partition does not accept jobs of its account",
     ),
     (
         "BadConstraints",
@@ -48,7 +48,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "PartitionNodeLimit",
-        "it needs more nodes than its partition allows",
+        "its partition does not allow its number of nodes, or these nodes are down or drained",
     ),
     (
         "PartitionTimeLimit",
@@ -60,10 +60,7 @@ const WORDS: &[(&str, &str)] = &[
         "QOSNotAllowed",
         "its partition does not allow its quality of service",
     ),
-    (
-        "ReqNodeNotAvail",
-        "a node that it needs is down, drained or reserved",
-    ),
+    ("ReqNodeNotAvail", "a node that it needs is not available"),
     ("Reservation", "its reservation has not started"),
     ("ReservationDeleted", "its reservation was deleted"),
     ("Resources", "no node has free resources"),
@@ -134,7 +131,7 @@ mod tests {
         assert_eq!(in_words("Resources"), "no node has free resources");
         assert_eq!(
             in_words("ReqNodeNotAvail, UnavailableNodes:edge1"),
-            "a node that it needs is down, drained or reserved"
+            "a node that it needs is not available"
         );
         assert_eq!(
             in_words("AssocGrpCpuLimit"),
