@@ -15,7 +15,7 @@ pub struct SessionId([u8; 16]);
 
 /// The text is not a session identifier. A session identifier is a lower-case UUID with four hyphens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a session UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
+#[error("expected a session UUID, such as 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
 pub struct SessionIdError;
 
 /// Positions of the hyphens (RFC 9562, section 4).

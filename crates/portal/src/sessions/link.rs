@@ -121,7 +121,7 @@ fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
     match private && about.mode() & 0o022 == 0 {
         true => Ok(()),
         false => Err(Unreachable::because(format!(
-            "{} is accessible to other users",
+            "{} is not a folder that only the portal's account can write to",
             folder.display()
         ))),
     }

@@ -86,7 +86,7 @@ pub(crate) enum StoreError {
     )]
     Name(String),
     /// The database does not execute a request, for example because it is locked, full, corrupt or unreachable.
-    #[error("the database does not respond: {0}")]
+    #[error("a database request failed: {0}")]
     Failed(sqlx::Error),
 }
 

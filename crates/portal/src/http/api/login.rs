@@ -236,7 +236,7 @@ pub(crate) async fn me(caller: Caller) -> Json<Me> {
         (status = 204),
         (status = 401, body = Problem),
         (status = 403, description = "wrong old password", body = Problem),
-        (status = 422, description = "the new password is too short", body = Problem),
+        (status = 422, description = "the new password is too short or too long", body = Problem),
         (status = 429, body = Problem),
     ),
 )]

@@ -75,7 +75,7 @@ pub struct HostPorts {
 
 /// The text is not a range of ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected FIRST-LAST, at least two ports from 1024, such as 20000-20999")]
+#[error("expected FIRST-LAST: at least two ports, none below 1024, such as 20000-20999")]
 pub struct HostPortsError;
 
 impl FromStr for HostPorts {
