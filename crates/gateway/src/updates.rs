@@ -94,7 +94,9 @@ pub(crate) fn ended(reason: GoodbyeReason) -> &'static str {
     match reason {
         GoodbyeReason::Quit => "the host has stopped",
         GoodbyeReason::SourceEnded => "the application at the host has ended",
-        GoodbyeReason::TakenOver => "another client took over, and watching is not allowed",
+        GoodbyeReason::TakenOver => {
+            "another client took over, and the host's limit of observers is reached"
+        }
         GoodbyeReason::Forbidden => "the host forbids this device",
         GoodbyeReason::Failed => "the host failed: see its messages",
     }
