@@ -168,10 +168,11 @@ fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
         }
     }
     let even = size.width % 2 == 0 && size.height % 2 == 0;
-    let rows = barcode::height(size.width);
+    let rows = barcode::height(size.width.max(barcode::MIN_WIDTH));
     if !size.is_valid() || size.pixels() > MAX_PIXELS {
         return Err(format!(
-            "its size is {size}; a clip has 1 to {MAX_PIXELS} pixels"
+            "its size is {size}; each side must be 1 to {} pixels, and the area at most {MAX_PIXELS} pixels",
+            Size::MAX_SIDE
         ));
     }
     if !even {

@@ -43,12 +43,13 @@ impl Pattern {
     /// [`CaptureError`] if the size is too small for the bar code or larger than
     /// [`Size::MAX_SIDE`], the rate is out of range, or no file descriptor is left.
     pub fn open(size: Size, fps: f64) -> Result<Pattern, CaptureError> {
-        let rows = barcode::height(size.width);
+        let rows = barcode::height(size.width.clamp(barcode::MIN_WIDTH, Size::MAX_SIDE));
         if !size.is_valid() || size.width < barcode::MIN_WIDTH || size.height < rows {
             return Err(CaptureError(format!(
-                "a test pattern of {size} is not possible: choose a width of {} to {} pixels, and enough height",
+                "a test pattern of {size} is not possible: choose a width of {} to {most} pixels and a height of \
+                 {rows} to {most} pixels",
                 barcode::MIN_WIDTH,
-                Size::MAX_SIDE
+                most = Size::MAX_SIDE
             )));
         }
         if !(0.1..=1000.0).contains(&fps) {
