@@ -135,9 +135,9 @@ fn captures(display: &str) -> Finding {
 fn refresh(conn: &RustConnection, screen: &Screen) -> Finding {
     let name = "refresh rate";
     let remedy =
-        "choose a faster mode: `xrandr` lists them, xrandr --output NAME --rate HZ sets one";
+        "choose a faster mode: `xrandr` lists the modes, `xrandr --output NAME --rate HZ` sets one";
     match display::highest_refresh_rate(conn, screen) {
-        None => Finding::ok(name, "unknown: a virtual display"),
+        None => Finding::ok(name, "unknown, as on virtual displays"),
         Some(hz) if hz >= 100.0 => Finding::ok(name, format!("{hz:.0} Hz")),
         Some(hz) => Finding::better(
             name,

@@ -127,7 +127,7 @@ fn slack_refused(name: &str, why: &str) -> Finding {
     Finding::better(
         name,
         format!("timers fire up to 50 µs late: {why}"),
-        "allow prctl(PR_SET_TIMERSLACK) in this container's seccomp profile",
+        "in a container, allow prctl(PR_SET_TIMERSLACK) in its seccomp profile",
     )
 }
 
@@ -194,7 +194,7 @@ fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
                 ),
             }
         }
-        _ => Finding::ok(name, "this kernel does not throttle real-time threads"),
+        _ => Finding::ok(name, "the kernel reports no limit for real-time threads"),
     }
 }
 
@@ -212,7 +212,7 @@ fn quota() -> Finding {
         Some((file, cores)) => Finding::better(
             name,
             format!(
-                "a control group allows {cores:.1} cores; beyond that all threads are suspended"
+                "a control group allows {cores:.1} cores; beyond that, all threads are suspended"
             ),
             without_quota(&file),
         ),

@@ -29,7 +29,7 @@ fn governor(name: Option<&str>) -> Finding {
         Some("performance") => Finding::ok("governor", "performance"),
         Some(other) => Finding::better(
             "governor",
-            format!("{other}: the CPU clock is low at the start of each frame"),
+            format!("{other}: the CPU clock may be low at the start of each frame"),
             "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         ),
     }

@@ -122,7 +122,8 @@ fn host_port(port: u16) -> Finding {
                 &name,
                 "in use by another program",
                 format!(
-                    "`sudo ss -ulpn 'sport = :{port}'` shows that program; or use openuvr host --bind '[::]:{other}'"
+                    "end that program, which `sudo ss -ulpn 'sport = :{port}'` shows, or use openuvr host --bind \
+                     '[::]:{other}'"
                 ),
             ),
         },

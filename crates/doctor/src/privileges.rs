@@ -53,7 +53,7 @@ fn real_time(held: CapabilitySet) -> Finding {
         ),
         _ => Finding::better(
             name,
-            "SCHED_FIFO denied: on a busy machine expect latency peaks of 4 ms and more",
+            "SCHED_FIFO denied: on a busy machine, expect latency peaks of 4 ms and more",
             remedy,
         ),
     }
