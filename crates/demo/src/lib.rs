@@ -61,7 +61,7 @@ pub struct Args {
     /// End after this time
     #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Directory for a screenshot of the client's picture, and a recording of its audio
+    /// Directory for screenshots and, with --sound, for a recording of the client's audio
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// Stream from this X display instead of a new virtual one
@@ -79,8 +79,8 @@ pub struct Args {
     /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Also stream sound: the scene's clicks, which coincide with its flashes, or beeps while your application runs.
-    /// Needs PulseAudio
+    /// Also stream sound: the scene's clicks, which coincide with its flashes, or, with --app, the application's sound
+    /// and additional beeps. Needs PulseAudio
     #[arg(long)]
     sound: bool,
     /// Serve browsers instead of a client, at this address [default: a free port of 127.0.0.1]. Print the page's
@@ -91,9 +91,9 @@ pub struct Args {
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// Stream a virtual room, an OpenXR application, with openuvr xr to a client that simulates a turning head. Report
-    /// the latency from a head movement to the pictures that show it, measured with the bar codes in the pictures of
-    /// both eyes
+    /// Run a virtual room, an OpenXR application, with openuvr xr, and stream it to a client that simulates a turning
+    /// head. Report the latency from a head movement to the pictures that show it, measured with the bar codes in the
+    /// pictures of both eyes
     #[arg(long, conflicts_with_all = ["app", "host_display", "size", "sound", "web", "client_arg"])]
     vr: bool,
     /// Additional argument for the host; may be repeated
