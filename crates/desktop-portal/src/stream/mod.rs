@@ -118,13 +118,13 @@ impl Arrived {
         let state = self.state();
         let waited = (self.changed).wait_timeout_while(state, VERDICT, |state| state.end.is_none());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-        self.lost("it was disconnected");
+        self.lost("disconnected");
     }
 
     fn lost(&self, why: &str) {
         self.end(End::Failed(format!(
-            "PipeWire has ended the desktop's picture ({why}): the PipeWire server or the desktop's portal has \
-             stopped; start the host again"
+            "the stream of the desktop's picture has ended ({why}): the PipeWire server or the desktop's portal has \
+             probably stopped; start the host again"
         )));
     }
 
@@ -153,8 +153,8 @@ impl Arrived {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(CaptureError(format!(
-                    "PipeWire: the desktop's picture did not arrive within {} s: check that wireplumber, its session \
-                     manager, is running",
+                    "PipeWire: the desktop's picture did not arrive within {} s: check that wireplumber, PipeWire's \
+                     session manager, is running",
                     AGREEMENT.as_secs()
                 )));
             }

@@ -151,8 +151,8 @@ impl PipeWire {
         const NAME: &str = "libpipewire-0.3.so.0";
         let missing = |cause: libloading::Error| {
             format!(
-                "{NAME} can't be opened ({cause}): install the package libpipewire-0.3-0, through which a desktop \
-                 passes its picture"
+                "{NAME}, through which a desktop passes its picture, can't be opened ({cause}): install the package \
+                 libpipewire-0.3-0"
             )
         };
         // SAFETY: the library's initialisers have no requirements.
