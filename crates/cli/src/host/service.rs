@@ -77,8 +77,8 @@ impl ServiceManager {
             Some(name) if !self.reported => {
                 self.reported = true;
                 eprintln!(
-                    "openuvr host: the {name} thread does not respond; if this continues, the service manager restarts \
-                     the host"
+                    "openuvr host: the {name} thread does not respond; if this continues, the service manager ends the \
+                     host, and restarts it if the unit has Restart="
                 );
             }
             Some(_) => {}

@@ -39,7 +39,7 @@ pub(super) fn finish(subcommand: &str, config: &HostConfig, recorder: Option<Rec
     let file = file.display();
     match recorder.finish() {
         None => eprintln!(
-            "openuvr {subcommand}: --record: {file} is incomplete: the disk was too slow to write its end"
+            "openuvr {subcommand}: --record: {file} is incomplete: its end was not written in time; use a faster disk"
         ),
         // The failure has already been reported.
         Some(Summary { failed: true, .. }) => {}
