@@ -69,8 +69,8 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         Notice::Warning(why) => (OPENUVR_LOG_WARNING, why.clone()),
         Notice::NoPicture => (
             OPENUVR_LOG_WARNING,
-            "a MUD is waiting, but no picture has been submitted yet: call openuvr_frame_ready after each glReadPixels \
-             (or openuvr_send_frame, openuvr_capture_gl, openuvr_send_picture)"
+            "a MUD is waiting, but no picture has been submitted yet: call openuvr_frame_ready after each \
+             glReadPixels, or use openuvr_send_frame, openuvr_capture_gl or openuvr_send_picture"
                 .to_owned(),
         ),
         Notice::InputWithheld(Some(why)) => (
