@@ -17,7 +17,7 @@ pub(crate) struct Api {
     /// Stream through this C API library (libopenuvr.so), and also take input from it
     #[arg(long, value_name = "FILE")]
     pub(super) api: Option<PathBuf>,
-    /// Render the next picture after the previous one has been encoded and sent
+    /// Render the next picture only after the previous one has been encoded and sent
     #[arg(long, requires = "api")]
     synchronous: bool,
     /// Listen address for clients (default: port 4710 of every address)

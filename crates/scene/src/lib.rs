@@ -93,8 +93,8 @@ pub struct Args {
     /// application
     #[arg(long)]
     read_back: bool,
-    /// Write one line per frame to this file: its start, the time to draw it and the time to display it, in
-    /// microseconds
+    /// Write one line per frame to this file: when the frame started, how long drawing took, and how long displaying
+    /// took, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
     /// Write the horizontal positions of the first game pad's left stick to this file, one per line, with the time of
