@@ -53,7 +53,7 @@ pub struct Args {
     /// Do only these steps
     #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = PossibleValuesParser::new(steps::names()))]
     only: Vec<String>,
-    /// Account that runs openuvr [default: the account that runs sudo]
+    /// Account that runs openuvr [default: the account that runs this command, directly or through sudo]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["undo", "restore"])]
     user: Option<String>,
     /// Role of this machine; a client needs neither `uinput` nor `firewall`
