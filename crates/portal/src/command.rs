@@ -33,7 +33,7 @@ pub(crate) struct PortalArgs {
     /// Listen address, instead of the configuration's `listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Serve the scene and some applications, if they are installed, with a temporary account and data folder
+    /// Serve the scene and a few installed applications, with a temporary account and a temporary data folder
     #[arg(long, conflicts_with_all = ["config", "data"])]
     pub(crate) demo: bool,
     /// Log level: error, warn, info, debug, trace
