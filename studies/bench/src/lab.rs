@@ -122,17 +122,17 @@ struct HopArgs {
     /// Limit of the bottleneck's queue, in bytes (k: 1024) or as a time (50ms). Datagrams beyond it are dropped
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
     queue: Queue,
-    /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. All except droptail mark ECN-capable
-    /// packets with CE and drop other packets before --queue is reached. Without --rate, no queue forms. A relay has
-    /// one flow per client, and a bridge one flow per pair of addresses and ports
+    /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. Before --queue is reached, all except
+    /// droptail mark ECN-capable packets with CE, and drop packets that are not ECN-capable. Without --rate, no queue
+    /// forms. A relay has one flow per client, and a bridge one flow per pair of addresses and ports
     #[arg(long, value_name = "NAME", default_value_t)]
     aqm: Discipline,
-    /// A script for the direction from the host; it starts with the values of the options above. With --down without a
-    /// script, and without --up, the options above apply only to this direction
+    /// A script for the direction from the host; it starts with the values of the options above. If --down has no
+    /// script, and --up is absent, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     down: Option<String>,
-    /// A script for the direction to the host; it starts with the values of the options above. With --up without a
-    /// script, and without --down, the options above apply only to this direction
+    /// A script for the direction to the host; it starts with the values of the options above. If --up has no script,
+    /// and --down is absent, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
     /// Instead of the link of the options above, emulate a Wi-Fi network with these NAME=VALUE pairs; see `openuvr lab

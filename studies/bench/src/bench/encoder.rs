@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Slices per picture, for encoders that support slices
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     slices: u8,
-    /// Encoder threads [default: as openuvr host]
+    /// Encoder threads [default: as for openuvr host]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Option<u8>,
     /// Write encoder.json into this folder

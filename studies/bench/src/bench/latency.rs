@@ -79,7 +79,7 @@ pub(crate) struct Args {
     /// Measure only the floor
     #[arg(long)]
     floor_only: bool,
-    /// Write the figures to this file, and each frame seen to the CSV file of the same name
+    /// Write the figures to this file, and a row for each visible frame to the CSV file of the same name
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write the host's record of each frame to this file (one case only)

@@ -62,14 +62,14 @@ use super::verdict::Verdict;
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// The programs to measure, such as openuvr,webrtc (default: all except the browser window's other rendering paths
-    /// and minimum latency)
+    /// The programs to measure, such as openuvr,webrtc (default: all except the other rendering paths of the browser
+    /// window, and the browser window without a stream)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
     /// Link between sender and receiver
     #[arg(long, value_enum, value_delimiter = ',', default_value = "direct,loss")]
     links: Vec<Link>,
-    /// Number of key presses in each run, where keys reach the application
+    /// Number of key presses in each run, for programs that pass keys to the application
     #[arg(long, default_value_t = 15)]
     presses: u32,
     /// Additional arguments for Chromium, for features that a page cannot request

@@ -69,8 +69,8 @@ pub(crate) struct Args {
         default_value = "delay,loss,bandwidth,gop"
     )]
     vary: Vec<Vary>,
-    /// Only these values of the varied quantity, such as 0,50,100; none means no limit, or no periodic key frame. Only
-    /// with a single --vary
+    /// Only these values of the varied quantity, such as 0,50,100; the value none means unlimited bandwidth, or no
+    /// periodic key frame. Only with a single --vary
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
     points: Vec<AxisValue>,
     /// A clip to play in addition to the scene: openarena (a match of bots, recorded at the first run), none, or a .y4m
@@ -80,14 +80,14 @@ pub(crate) struct Args {
     /// Omit the scene
     #[arg(long, conflicts_with = "quick")]
     no_scene: bool,
-    /// Instead of varying quantities, measure batches of 150 frames, one every 10 s, for this time
+    /// Instead of varying quantities, measure a batch of 150 frames every 10 s, for this time
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "10m", value_parser = durations::seconds,
         conflicts_with_all = ["feedback", "vary", "points", "seconds", "quick", "csv"])]
     batches: Option<f64>,
     /// Instead of varying quantities, measure a stream with loss, without and with the client's feedback
     #[arg(long, conflicts_with_all = ["vary", "points", "csv"])]
     feedback: bool,
-    /// With --feedback: number of measurements of each variant, without and with feedback
+    /// With --feedback: number of measurements of each of the two variants
     #[arg(long, value_name = "N", default_value_t = 5, requires = "feedback", conflicts_with = "quick",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
@@ -103,7 +103,7 @@ pub(crate) struct Args {
     /// Duration of each measurement
     #[arg(long = "duration", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Smoke test in less than 45 s: few points, each for two seconds, of only the scene at 640x360
+    /// Smoke test in less than 45 s: few points, two seconds each, only the scene, at 640x360
     #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
     quick: bool,
     /// Seed of the losses

@@ -92,8 +92,8 @@ pub(crate) struct Args {
     /// way and loses none. Only one run of the browser is measured
     #[arg(long, value_name = "FOLDER")]
     capture: Option<PathBuf>,
-    /// With --capture: emulate a Wi-Fi network with these NAME=VALUE pairs, of which the browser is a station; see
-    /// `openuvr lab wifi --help`
+    /// With --capture: emulate a Wi-Fi network with the browser as a station; NAME=VALUE pairs describe the network,
+    /// see `openuvr lab wifi --help`
     #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1, default_missing_value = "",
         requires = "capture")]
     wifi: Option<Scenario>,

@@ -60,7 +60,7 @@ pub(crate) struct TrafficArgs {
     /// Duration of the analysis (default: the whole capture). With --generate: duration of the capture (default: 30s)
     #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Generate captures at both ends of the study's traffic, with a model of the study's Wi-Fi: server.pcapng and
+    /// Generate the study's traffic with a model of the study's Wi-Fi, and capture it at both ends: server.pcapng and
     /// client.pcapng, and the ground truth in truth.json
     #[arg(long, conflicts_with_all = ["files", "end", "from"])]
     generate: bool,

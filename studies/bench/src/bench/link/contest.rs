@@ -40,7 +40,8 @@ pub(super) struct ContestArgs {
         default_value = "0,1,2,3,4"
     )]
     flows: Vec<usize>,
-    /// With --aqm: kinds of the competing flows (cubic, prague, bbr, greedy), which repeat if there are more flows
+    /// With --aqm: kinds of the competing flows (cubic, prague, bbr, greedy); if there are more flows than kinds, the
+    /// list repeats
     #[arg(
         long,
         value_name = "KINDS",
