@@ -52,7 +52,7 @@ fn judge(firewall: &str, state: Port, port: u16, is_set_up: bool) -> Finding {
         Port::Blocked => Finding::better(
             name,
             format!(
-                "{firewall} blocks UDP port {port}: clients on other machines can't reach a host"
+                "no rule of {firewall} permits UDP port {port}: clients on other machines probably can't reach a host"
             ),
             remedy,
         ),
