@@ -151,10 +151,10 @@ struct HopArgs {
     /// Seed of all random decisions
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Limit of the p99 of the release lateness, beyond which the run is invalid
+    /// If the p99 of the release lateness is above this limit, the run is invalid
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = script::time)]
     punctual: Duration,
-    /// Limit of the maximum release lateness, beyond which the run is invalid (default: no limit)
+    /// If the maximum release lateness is above this limit, the run is invalid (default: no limit)
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     max_late: Option<Duration>,
     /// End after this time (default: on Ctrl-C)
