@@ -42,8 +42,8 @@ impl Session {
             _ if target.window.is_some() => {
                 return Err(CaptureError(format!(
                     "{}: its compositor does not let programs capture a single window (it lacks \
-                     ext-image-copy-capture): stream the whole output (omit --window), or a single application \
-                     (openuvr host --virtual 1280x720 -- COMMAND)",
+                     ext-image-copy-capture for windows): stream the whole output (omit --window), or a single \
+                     application (openuvr host --virtual 1280x720 -- COMMAND)",
                     compositor.name
                 )));
             }
