@@ -31,7 +31,7 @@ macro_rules! table {
 
 table! {
     ERROR_VALIDATION_FAILURE: c"a parameter is null, has the wrong type, or is outside its valid range";
-    ERROR_RUNTIME_FAILURE: c"the runtime failed: this is a bug in OpenUVR, or the process is a forked child";
+    ERROR_RUNTIME_FAILURE: c"the runtime failed: the graphics driver failed, or OpenUVR has a bug";
     ERROR_OUT_OF_MEMORY: c"out of memory";
     ERROR_API_VERSION_UNSUPPORTED: c"the requested version of OpenXR is not supported";
     ERROR_INITIALIZATION_FAILED: c"the runtime could not be initialized";
