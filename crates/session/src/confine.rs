@@ -224,7 +224,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let missing = args.readable.iter().find(|path| !path.exists());
     if let Some(path) = missing {
-        bail!("--readable {}: missing or not readable", path.display());
+        bail!("--readable {}: missing or not accessible", path.display());
     }
     let mut command = sandboxed(args, authority.as_deref(), wayland.as_deref());
     set_environment(&mut command, authority.as_deref(), wayland.as_deref());

@@ -266,7 +266,7 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
     if args.virtual_with == DisplayKind::Wayland {
         if args.capture != CaptureMethod::Screen {
             bail!(
-                "--virtual-with wayland requires --capture screen: other methods need an X display"
+                "--virtual-with wayland requires --capture screen: other methods use Xvfb or no display"
             );
         }
         if args.application_user.is_some() {
