@@ -279,11 +279,13 @@ fn verify(context: &Context<'_>, made: &[&Examined]) -> bool {
         let name = examined.step.name();
         let why = match examined.step.examine(context) {
             Ok(State::Present(_)) => continue,
-            Ok(State::Unavailable(why)) => why,
-            Ok(State::Needed(_)) => "run openuvr doctor to check the system".to_owned(),
-            Err(why) => format!("{why:#}"),
+            Ok(State::Unavailable(why)) => format!("have no effect: {why}"),
+            Ok(State::Needed(_)) => {
+                "have no effect: run openuvr doctor to check the system".to_owned()
+            }
+            Err(why) => format!("their effect is unknown: {why:#}"),
         };
-        eprintln!("openuvr setup: {name}: the changes were made, but have no effect: {why}");
+        eprintln!("openuvr setup: {name}: the changes were made, but {why}");
         effective = false;
     }
     let mut notes: Vec<&str> = Vec::new();

@@ -60,7 +60,7 @@ impl Step for Firewall {
         };
         if !system.is_root {
             return Ok(State::Unavailable(format!(
-                "only root can read the rules of {active}: use sudo"
+                "setup needs root to read the rules of {active}: use sudo"
             )));
         }
         let mut plan = Plan::default();
