@@ -20,15 +20,14 @@ fn main() {
     let written = bindings.map(|bindings| bindings.write_to_file(&out));
     match written {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => fail(&format!("{}: {error}", out.display())),
-        Err(error) => fail(&format!("bindgen could not read {HEADER}: {error}")),
+        Ok(Err(error)) => fail(&format!("can't write {}: {error}", out.display())),
+        Err(error) => fail(&format!(
+            "bindgen could not read {HEADER}: {error}; install the package libclang-dev (Debian, Ubuntu)"
+        )),
     }
 }
 
 fn fail(what: &str) -> ! {
-    println!(
-        "cargo::error={}; install the package libclang-dev (Debian, Ubuntu)",
-        what.trim().replace('\n', "; ")
-    );
+    println!("cargo::error={}", what.trim().replace('\n', "; "));
     exit(1);
 }
