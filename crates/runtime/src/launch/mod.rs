@@ -55,11 +55,15 @@ pub enum LaunchError {
     /// The path contains a space or a colon. The loader separates entries of `LD_PRELOAD` by these characters, and they
     /// cannot be quoted (ld.so(8)).
     #[error(
-        "the dynamic loader does not support the space or colon in {}: move program and library elsewhere", .0.display()
+        "the dynamic loader does not support the space or colon in {}: move openuvr and its libraries to another path",
+        .0.display()
     )]
     Unquotable(PathBuf),
     /// The path is not UTF-8, as the manifest of an OpenXR runtime requires.
-    #[error("the OpenXR loader does not support {}: the path is not UTF-8; move program and library elsewhere", .0.display())]
+    #[error(
+        "the OpenXR loader does not support {}: the path is not UTF-8; move openuvr and its libraries to another path",
+        .0.display()
+    )]
     NotUtf8(PathBuf),
     /// Another OpenXR runtime is the user's active runtime.
     #[error("another OpenXR runtime is active: remove {} first", .0.display())]
