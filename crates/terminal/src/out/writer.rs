@@ -200,7 +200,7 @@ impl State {
     fn next_job(&mut self) -> Option<Job> {
         if self.queue.len() < MAX_QUEUED / 2 && self.lost > 0 {
             let lost = std::mem::take(&mut self.lost);
-            let text = format!("openuvr: {lost} lines lost: the terminal was too slow");
+            let text = format!("openuvr: {lost} lines lost: the output was too slow");
             self.queue.push_back(Job::Message(text));
         }
         self.queue.pop_front()
