@@ -307,7 +307,7 @@ impl Port {
         let socket = sys::open(index).map_err(|error| {
             failed(match error.kind() {
                 ErrorKind::PermissionDenied => {
-                    says("packet sockets need CAP_NET_RAW: run it as root")
+                    says("packet sockets need CAP_NET_RAW: run the command as root")
                 }
                 _ => error,
             })

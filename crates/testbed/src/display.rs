@@ -95,7 +95,7 @@ mod tests {
         drop(one);
         assert!(
             !std::path::Path::new(&socket).exists(),
-            "it takes its socket with it"
+            "the server removes its socket"
         );
     }
 }

@@ -206,9 +206,10 @@ impl Browser {
         let before = clock::now();
         let now = self.run(tab, "performance.now()")?.as_f64();
         let now = watch::later(began, now.context("the page has no clock")?);
+        let after = clock::now();
         anyhow::ensure!(
-            watch::is_between(now, before, clock::now()),
-            "the page's clock is not this machine's: its {now:?} is not after {before:?}"
+            watch::is_between(now, before, after),
+            "the page's clock is not this machine's: its {now:?} is not between {before:?} and {after:?}"
         );
         Ok(began)
     }
