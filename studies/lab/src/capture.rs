@@ -51,7 +51,7 @@ pub enum CaptureError {
     #[error("the file is compressed: decompress it first ({0})")]
     Compressed(&'static str),
     /// The file is unreadable or invalid from some packet on.
-    #[error("the capture is corrupt after packet {packets}: {why}")]
+    #[error("the capture is unreadable after packet {packets}: {why}")]
     Broken {
         /// Number of packets before the error.
         packets: u64,

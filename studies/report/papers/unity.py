@@ -243,7 +243,7 @@ def doubt(result):
     if any(one.get("generated") for one in captures):
         return "the capture was generated, so it tests the analysis, but not a network"
     if any(one.get("broken") for one in captures):
-        return "the capture is corrupt"
+        return "the capture is incomplete"
     shortest = min((one.get("seconds", 0) for one in captures), default=0)
     if shortest < SECONDS * 0.9:
         return f"the capture lasts {shortest:.0f} s instead of {SECONDS:.0f} s as in the study"

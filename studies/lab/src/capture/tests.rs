@@ -65,7 +65,7 @@ fn invalid_and_corrupt_captures_are_named() {
         "{}",
         message(&absurd)
     );
-    assert!(message(&PCAPNG).contains("corrupt after packet 0"));
+    assert!(message(&PCAPNG).contains("unreadable after packet 0"));
 }
 
 #[test]

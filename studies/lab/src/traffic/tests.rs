@@ -364,7 +364,7 @@ fn a_corrupt_capture_is_analysed_up_to_there() {
     let cut: File = whole[..whole.len() / 2].into();
     let analysis = analysed(&cut).unwrap();
     let ended = analysis.ended.unwrap().to_string();
-    assert!(ended.contains("corrupt after packet 199"), "{ended}");
+    assert!(ended.contains("unreadable after packet 199"), "{ended}");
     assert_eq!(analysis.account.datagrams, 199);
     let mut back = rtp_burst(100, 1200);
     back[300].0 = 0;

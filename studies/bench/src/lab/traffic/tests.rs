@@ -109,7 +109,7 @@ fn a_corrupt_capture_writes_a_folder_and_fails() {
         data["captures"][0]["broken"]
             .as_str()
             .unwrap()
-            .contains("corrupt after packet")
+            .contains("unreadable after packet")
     );
     assert!(folder.read("streams.csv").lines().count() > 4);
 }
