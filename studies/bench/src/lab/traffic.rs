@@ -175,7 +175,7 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     ensure!(
         args.end.is_none() || args.files.len() == 1,
         UsageError::new(
-            "--end is for a single capture: of two captures, the first is always the server's"
+            "--end is for a single capture: with two captures, name the server's capture first"
         )
     );
     ensure!(

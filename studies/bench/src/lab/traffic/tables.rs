@@ -85,7 +85,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     note(
         account.joined,
         "packets consisted of several datagrams, joined by segmentation or receive offload (GSO, GRO); they \
-         were split by their headers, and each datagram has its packet's time",
+         were split, and each datagram has its packet's time",
     );
     note(
         account.joined_datagrams,
@@ -114,7 +114,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     );
     note(
         account.out_of_order,
-        "packets have an earlier time than the packet before them: the interval between the two counts as 0",
+        "packets have an earlier time than a previous packet: negative intervals count as 0",
     );
     note(
         analysis.beyond,
@@ -299,15 +299,15 @@ fn spread(what: &str, unit: &str, of: &Distribution, scale: f64) -> Vec<String> 
 pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()> {
     let mut said = match joined.offset_ns {
         Some(offset) => format!(
-            "The client's clock is {:.6} s ahead of the server's and runs {:+.2} ppm faster; both are \
+            "The offset of the client's clock (client minus server) is {:+.6} s, and its drift {:+.2} ppm; both are \
              corrected. The offset is right if the fastest packets of both directions are equally fast, \
              which can't be known; the round trip does not depend on it.",
             offset / 1e9,
             joined.drift_ppm
         ),
         None => format!(
-            "The client's clock runs {:+.2} ppm faster, which is corrected. There are packets of only one direction, \
-             so the offset can't be known: delays are relative to the delay of the fastest packet.",
+            "The drift of the client's clock (client minus server) is {:+.2} ppm, and is corrected. There are packets of \
+             only one direction, so the offset can't be known: delays are relative to the delay of the fastest packet.",
             joined.drift_ppm
         ),
     };
