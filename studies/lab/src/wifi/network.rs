@@ -108,7 +108,7 @@ impl Network {
             Server::Station if viewers < setup.stations.len() => (None, Some(Relay::new(viewers))),
             Server::Station => {
                 return Err(Impossible(
-                    "the server is a station, but the network has no stations".into(),
+                    "the server is a station, but the viewers use all stations".into(),
                 ));
             }
         };
