@@ -284,7 +284,7 @@ fn chosen(args: &Args) -> Result<Vec<Kind>> {
         }
         if let Some(kind) = kinds.iter().find(|kind| kind.needs_client()) {
             bail!(
-                "the attack {} needs an honest client: omit --host to start both",
+                "the attack {} needs an honest client: omit --host to start a host and a client",
                 kind.name()
             );
         }

@@ -323,7 +323,7 @@ mod tests {
         );
         assert!(
             (0.5..=9.0).contains(&cost.serial_mbps),
-            "a buffer of one frame keeps {} Mb/s near 8",
+            "the serial path has {} Mb/s, but the target is 8",
             cost.serial_mbps
         );
         assert!(

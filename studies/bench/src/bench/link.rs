@@ -564,7 +564,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             vec![
                 most("longest freeze, ms", 200.0, f.recorded.longest_gap_ms),
                 most(
-                    "p99 2 s after the drop, ms",
+                    "p99 from 2 s after drop, ms",
                     30.0,
                     settled.unwrap_or(f64::INFINITY),
                 ),

@@ -148,7 +148,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         args.vary.iter().copied().all(valid),
         UsageError::new(
-            "--points: a delay must be at most 10000 ms, a loss at most 100 %, bandwidth and GOP at least 1"
+            "--points: a delay must be at most 10000 ms, a loss at most 100 %, a bandwidth 1 to 1000 Mb/s, \
+             and a GOP 1 to 100000 frames"
         )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;

@@ -24,7 +24,7 @@ pub(super) fn print(report: &Report) {
     );
     if report.is_loud() {
         println!(
-            "NOT QUIET: other processes used more than {QUIET} core; latencies are multiples of the \
+            "NOT QUIET: other processes used more than {QUIET} cores; latencies are multiples of the \
              floor's p50"
         );
     }

@@ -95,7 +95,7 @@ const fn built(program: &'static str) -> Need {
 pub(in crate::bench) static PEERS: [Peer; 6] = [
     Peer {
         name: "gstreamer",
-        what: "GStreamer: x264enc, RTP over UDP, avdec_h264; polls at the display's rate",
+        what: "GStreamer: x264enc, RTP over UDP, avdec_h264; polls at the scene's rate, rounded down",
         needs: &[
             program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
             element("gstreamer1.0-plugins-base", "videoconvert"),
@@ -126,7 +126,8 @@ pub(in crate::bench) static PEERS: [Peer; 6] = [
     },
     Peer {
         name: "webrtc",
-        what: "GStreamer's webrtcbin: x264enc, WebRTC with retransmission, avdec_h264; polls at the display's rate",
+        what: "GStreamer's webrtcbin: x264enc, WebRTC with retransmission, avdec_h264; polls at the scene's rate, \
+               rounded down",
         needs: &[
             program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
             program("python3", PYTHON, "--version"),
@@ -161,7 +162,7 @@ pub(in crate::bench) static PEERS: [Peer; 6] = [
     },
     Peer {
         name: "ffmpeg",
-        what: "ffmpeg with libx264, MPEG-TS over UDP, ffplay; polls at the display's rate",
+        what: "ffmpeg with libx264, MPEG-TS over UDP, ffplay; polls at the scene's rate, rounded down",
         needs: &[
             program("ffmpeg", "ffmpeg", "-version"),
             program("ffmpeg", "ffplay", "-version"),
@@ -203,7 +204,7 @@ pub(in crate::bench) static PEERS: [Peer; 6] = [
     },
     Peer {
         name: "gaminganywhere",
-        what: "GamingAnywhere: libx264, RTP over UDP, SDL client; polls at the display's rate",
+        what: "GamingAnywhere: libx264, RTP over UDP, SDL client; polls at the scene's rate, rounded down",
         needs: GAMINGANYWHERE,
         files: &[
             ("shipped.conf", gaminganywhere::SERVER),

@@ -41,7 +41,7 @@ pub(super) static WINDOWS: [Window; 5] = [
     },
     Window {
         name: "openuvr-unpaced",
-        what: "the unmodified page in a browser started without its limit of 60 frames/s, which a page can't lift",
+        what: "the unmodified page; browser options switch off the limit of 60 frames/s, which a page can't do",
         shows: WindowContent::Page { less: 0 },
         arguments: "--disable-frame-rate-limit --disable-gpu-vsync",
         by_name: true,

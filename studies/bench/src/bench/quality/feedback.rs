@@ -255,6 +255,6 @@ mod tests {
         let options = ways(30).map(|(_, options)| options.join(" "));
         assert_eq!(options[0], "--recovery none --key-frame-interval 30");
         assert_eq!(options[1..], ["--recovery key-frame", ""]);
-        const { assert!(LINK.constant, "the rate is the same in all ways") };
+        const { assert!(LINK.constant, "all variants have the same rate") };
     }
 }
