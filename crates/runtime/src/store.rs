@@ -118,7 +118,7 @@ pub enum StoreError {
     },
     /// More than one device matches this name or fingerprint.
     #[error(
-        "'{which}' matches {count} devices: specify more digits of the fingerprint (`openuvr devices list`)"
+        "'{which}' matches {count} devices: specify the fingerprint, or more of its digits (`openuvr devices list`)"
     )]
     Ambiguous {
         /// The name or fingerprint given.

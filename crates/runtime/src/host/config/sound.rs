@@ -119,7 +119,7 @@ impl Config {
         match self.sound_frame {
             2_500 | 5_000 | 10_000 | 20_000 => Ok(()),
             other => Err(format!(
-                "sound_frame: {other} \u{b5}s is not an Opus frame duration: choose 2500, 5000, 10000 or 20000"
+                "sound_frame: must be 2500, 5000, 10000 or 20000 \u{b5}s, not {other}"
             )),
         }
     }
