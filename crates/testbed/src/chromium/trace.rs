@@ -51,7 +51,7 @@ pub(super) fn stop(tools: &mut DevTools<impl Write>) -> Result<Slices, String> {
         }
     }
     let trace: Value = serde_json::from_slice(&text)
-        .map_err(|error| format!("the browser's trace is no JSON: {error}"))?;
+        .map_err(|error| format!("the browser's trace is not JSON: {error}"))?;
     Ok(slices(&trace))
 }
 
