@@ -306,8 +306,9 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
             joined.drift_ppm
         ),
         None => format!(
-            "The drift of the client's clock (client minus server) is {:+.2} ppm, and is corrected. There are packets of \
-             only one direction, so the offset can't be known: delays are relative to the delay of the fastest packet.",
+            "The drift of the client's clock (client minus server) is {:+.2} ppm, and is corrected. There are packets \
+             of only one direction, so the offset can't be known: delays are relative to the delay of the fastest \
+             packet.",
             joined.drift_ppm
         ),
     };
