@@ -50,12 +50,12 @@ FRAME_BY_INTERVAL_MS = (3.10, 3.52, 4.45, 6.40, 8.18)
 AIRTIME_PERCENT = {30: 16.0, 90: 35.0}
 RUNS, RUN_SECONDS = 10, 10.0
 
-# Tolerance of a mean of the captures. The study's three games differ by up to this share, and its trials of one game by
-# less (a guess with margin).
+# Tolerance of a mean of the captures: a guess with margin. The study's three games differ by less than this share, and
+# its trials of one game by still less.
 TOLERANCE = 0.15
 
 # The bounds of all claims. If the bound is None, each row has its own bound, which table and verdict share.
-GAMES = "the study's three games differ by up to 15 % (a guess with margin)"
+GAMES = "the study's three games differ by less; 15 % is a guess with margin"
 CAPTURED = Tolerance("each mean over at least three captures of 30 s is within 15 % of the study's", None, GAMES)
 OF_EACH_RATE_CAPTURED = Tolerance(
     "at each of the three frame rates, each mean over at least three captures of 30 s is within 15 % of the study's",

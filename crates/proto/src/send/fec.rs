@@ -138,8 +138,9 @@ impl Cell {
     }
 }
 
-/// The minimum parity for each number of data shards, computed in one pass over the distribution of losses among n
-/// consecutive datagrams, n = 1, 2, …
+/// For each number of data shards, the smallest number of parity shards with which a block fails no more often than
+/// `level` permits. One pass covers all block lengths n: each step extends the distribution of losses among n
+/// consecutive datagrams to n + 1.
 fn fitting(loss: Loss, level: FecLevel) -> [u8; BLOCK + 1] {
     const MOST: usize = MAX_PARITY + 1;
     // The mean run is never shorter than that of independent losses.

@@ -518,7 +518,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
                 f.recorded.complete_per_second,
             ),
             most(
-                "p99 (target: link's + 8), ms",
+                "p99 (target: p99 of the link + 8), ms",
                 f.link_p99_ms.unwrap_or(0.0) + 8.0,
                 p99,
             ),
