@@ -127,7 +127,8 @@ fn a_client_pairs_and_plays() {
     let frames = client.step("frames");
     assert_eq!(frames.unread, 0, "{:?}", frames.seen);
     assert_eq!(frames.shape, [384, 640, 3]);
-    let consecutive = |pair: &[(u32, Option<u32>)]| pair[1].0 > pair[0].0 && pair[1].1 > pair[0].1;
+    // If the machine stalls for 100 ms, the host sends the last picture again, with more bits.
+    let consecutive = |pair: &[(u32, Option<u32>)]| pair[1].0 > pair[0].0 && pair[1].1 >= pair[0].1;
     assert!(frames.seen.windows(2).all(consecutive), "{:?}", frames.seen);
     let sent = frames.seen[599].0 - frames.seen[0].0 + 1;
     println!("600 {COUNTED} {sent} sent; {} key frames", frames.keys);
