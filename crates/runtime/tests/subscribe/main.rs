@@ -186,6 +186,8 @@ fn start(name: &str) -> Streaming {
         second_player: SecondPlayer::TakeOver,
         // Otherwise, the host skips frames after a stall in which the client's socket overflows.
         adaptive: false,
+        // Otherwise, the host sends a picture again after a stall of 100 ms.
+        static_refinement: false,
         ..Config::default()
     };
     let opened = config.open().unwrap();
