@@ -58,8 +58,13 @@ impl Error for InvalidFingerprint {}
 impl FromStr for CertificateHash {
     type Err = InvalidFingerprint;
 
-    /// Parses 64 hexadecimal digits. Colons are ignored.
+    /// Parses 64 hexadecimal digits, or a line of `openssl x509 -sha256 -fingerprint`, whose name for the digits depends
+    /// on the version. Colons are ignored.
     fn from_str(text: &str) -> Result<CertificateHash, InvalidFingerprint> {
+        let text = match text.split_once('=') {
+            Some((name, digits)) if name.eq_ignore_ascii_case("sha256 fingerprint") => digits,
+            _ => text,
+        };
         let mut hash = [0; 32];
         let mut digits = text.chars().filter(|c| *c != ':').map(|c| c.to_digit(16));
         let mut digit = || {
@@ -161,8 +166,12 @@ mod tests {
         let hash = CertificateHash([0xa5; 32]);
         assert_eq!(hash.to_string().parse(), Ok(hash));
         assert_eq!("a5".repeat(32).parse(), Ok(hash));
+        for openssl in ["sha256 Fingerprint", "SHA256 Fingerprint"] {
+            assert_eq!(format!("{openssl}={hash}").parse(), Ok(hash));
+        }
         for bad in [
             String::new(),
+            format!("sha1 Fingerprint={hash}"),
             "a5".repeat(31),
             "a5".repeat(33),
             "x".repeat(64),
