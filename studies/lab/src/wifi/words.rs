@@ -423,7 +423,7 @@ const WORDS: [Word; 35] = [
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "batches per frame: N, random up to N, or random up to all that fit [fit]",
+        help: "batches per frame: N, or random: at most N, or all that fit [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),

@@ -89,12 +89,12 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "client-x11",
-        what: "like screen; the client uses Xwayland, in a sway whose window is on the client's display",
+        what: "like screen; the client uses the Xwayland of a sway on the client's display",
         how: StreamMode::Shown(ClientWindow::X11),
     },
     CaptureMethod {
         name: "client-wayland",
-        what: "like screen; the client uses Wayland, in a sway whose window is on the client's display",
+        what: "like screen; the client uses Wayland, in a sway on the client's display",
         how: StreamMode::Shown(ClientWindow::Wayland),
     },
 ];
