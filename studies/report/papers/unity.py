@@ -277,9 +277,6 @@ def missing(rows, place):
 def captured(place, needs_wifi=False):
     """Judges the rows of a section or figure. With `needs_wifi`, only captures over Wi-Fi or over its model decide."""
 
-    def text(key, row):
-        return f"{key[0]} frames/s: {row.text()}" if place in OF_EACH_RATE else row.text()
-
     def judge(results, _):
         every = results.of("lab traffic")
         if not every:
@@ -290,7 +287,8 @@ def captured(place, needs_wifi=False):
         if not rows:
             needs = "RTP video captured at its end (--end) or at both ends, and the sender's frame rate (--sent-fps)"
             return Verdict(Mark.NOT_MEASURED, f"the capture does not contain this figure, which needs {needs}")
-        why = "; ".join(text(key, row) for key, row in rows.items())
+        several = place in OF_EACH_RATE or len({rate for rate, _ in rows}) > 1
+        why = "; ".join(f"{rate} frames/s: {row.text()}" if several else row.text() for (rate, _), row in rows.items())
         if not sound:
             return Verdict(Mark.INCONCLUSIVE, f"{why}; {doubt(every[0])}")
         if not over_wifi:
