@@ -22,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::builder::ArgPredicate;
 use openuvr_lab::wifi::scenario::Scenario;
-use openuvr_lab::wifi::words;
+use openuvr_lab::wifi::{Impossible, words};
 use openuvr_proto::units::Bitrate;
 use openuvr_sim::link::Impairment;
 use openuvr_terminal::usage::UsageError;
@@ -94,9 +94,9 @@ pub(crate) struct Args {
     capture: Option<PathBuf>,
     /// With --capture: emulate a Wi-Fi network with the browser as a station; NAME=VALUE pairs describe the network,
     /// see `openuvr lab wifi --help`
-    #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1, default_missing_value = "",
+    #[arg(long, value_name = "WORDS", value_parser = wifi, num_args = 0..=1, default_missing_value = "",
         requires = "capture")]
-    wifi: Option<Scenario>,
+    wifi: Option<Box<Scenario>>,
     /// Write web.json into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -110,6 +110,10 @@ enum Section {
     Beside,
     /// The video players ffplay and GStreamer
     Players,
+}
+
+fn wifi(text: &str) -> Result<Box<Scenario>, Impossible> {
+    words::parse(text).map(Box::new)
 }
 
 /// The measured links between host and browser, with their names.

@@ -30,7 +30,7 @@ pub(in crate::bench) enum MediaLink {
     /// An emulated link with these impairments in each direction.
     Impaired(Impairment),
     /// The model of a Wi-Fi network, of which the browser is a station.
-    Wifi(Scenario),
+    Wifi(Box<Scenario>),
 }
 
 /// Parameters of a browser's measurement.
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_wifi_model_have_all_packets() {
-        assert_both_ends_have_all_packets(&MediaLink::Wifi(Scenario::paper()));
+        assert_both_ends_have_all_packets(&MediaLink::Wifi(Box::new(Scenario::paper())));
     }
 
     fn assert_both_ends_have_all_packets(link: &MediaLink) {
