@@ -23,8 +23,8 @@ const SIZE: &str = "640x360";
 /// Frames of the scene per second.
 const RATE: &str = "5";
 
-/// The number of pictures that both clients must have shown. A slow emulated processor decodes less than one a second.
-const PICTURES: usize = 20;
+/// The number of pictures that both clients must have shown.
+const PICTURES: usize = 40;
 
 /// The environment variable with the path of the program for ARM.
 const PROGRAM: &str = "OPENUVR_AARCH64_PROGRAM";
@@ -123,13 +123,12 @@ impl Writer {
             .collect()
     }
 
-    /// The names of the pictures whose frames were displayed completely, so far.
+    /// The names of the pictures whose frames were displayed completely.
     fn complete_frames(&self) -> HashSet<String> {
-        let text = std::fs::read_to_string(&self.csv).unwrap_or_default();
-        // The last row may be incomplete.
+        let text = std::fs::read_to_string(&self.csv).expect("the client's CSV");
         let rows = text.lines().map(|row| row.split(',').collect::<Vec<_>>());
         // The first columns: subscriber, frame, outcome.
-        rows.filter(|row| row.get(2) == Some(&"complete"))
+        rows.filter(|row| row[2] == "complete")
             .map(|row| {
                 let frame: u64 = row[1].parse().expect("a frame's number");
                 format!("frame-{frame:06}.png")
@@ -180,10 +179,9 @@ fn pictures_are_equal(encoder: &str) {
     let native = Writer::start(&host, "native", std::convert::identity);
     native.program.line("connected to the host");
     let arm = Writer::start(&host, "arm", on_arm);
-    // Some frames may be incomplete, and a slow client skips frames.
-    eventually("complete pictures of both clients", || {
-        let (arm, native) = (arm.complete_frames(), native.complete_frames());
-        (arm.intersection(&native).count() >= PICTURES).then_some(())
+    eventually("pictures of the client for ARM", || {
+        // Some frames may be incomplete.
+        (arm.names().len() > PICTURES + PICTURES / 2).then_some(())
     });
     let (arm, native) = (arm.stop(), native.stop());
     let mut common = 0;
