@@ -85,10 +85,12 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The rows of a CSV file. Each row maps the column names of the first line to its fields.
+/// The rows of a CSV file, except a last row that is still being written. Each row maps the column names of the first
+/// line to its fields.
 fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(csv).unwrap_or_default();
-    let mut lines = text.lines().map(|line| line.split(',').map(String::from));
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut lines = whole.lines().map(|line| line.split(',').map(String::from));
     let names = Vec::from_iter(lines.next().into_iter().flatten());
     let row = |fields| names.iter().cloned().zip(fields).collect();
     lines.map(row).collect()
