@@ -86,7 +86,7 @@ class Claim:
             return Verdict(Mark.NOT_MEASURED, f"no result file of {commands} has this figure")
         if found.mark not in DECIDED or self.is_by_cell:
             return found
-        used = [result for source in self.sources for result in results.of(source.split(" --")[0])]
+        used = [result for source in self.sources for result in _made_by(results, source)]
         if any(result.is_quick for result in used):
             return doubted(found, "a quick run decides nothing")
         if any(is_short(result) for result in used):
@@ -98,6 +98,14 @@ class Claim:
         if self.is_timed and any(result.other_cores > QUIET_CORES for result in used):
             return doubted(found, "the machine was busy with other processes")
         return found
+
+
+def _made_by(results, source):
+    """The results of a bench or study with the options of `source`, such as those of `bench quality --batches`. A
+    result without its command may have had any options."""
+    name, *options = source.split(" --")
+    made = results.of(name)
+    return [result for result in made if all(f"--{option}" in result.get("command", source) for option in options)]
 
 
 def is_short(result):

@@ -308,6 +308,14 @@ class ClaimsTest(unittest.TestCase):
             verdict = claim.verdict(examples.bench("quality", whole | other))
             self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, other)
 
+    def test_a_busy_run_with_other_options_is_no_doubt(self):
+        claim = CLAIMS["OpenUVR", "section V-D1"]
+        batches = examples.batches(*examples.around(0.93, 0.001, 60)) | {"command": "bench quality --batches"}
+        others = {"points": [], "other_cores": 0.5}
+        for command, mark in (("bench quality", Mark.REPRODUCED), ("bench quality --batches", Mark.INCONCLUSIVE)):
+            results = examples.bench("quality", batches).add("bench quality", others | {"command": command})
+            self.assertEqual(claim.verdict(results).mark, mark, command)
+
     def test_figure_4_needs_each_program_that_runs_here(self):
         def without(*names):
             data = examples.peers()
