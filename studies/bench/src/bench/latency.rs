@@ -262,6 +262,12 @@ fn settings(args: &Args) -> Vec<Setting> {
         )];
     }
     let hd = Size::new(1280, 720);
+    let within = |p50_ms, p99_ms| Targets {
+        p50_ms: Target::at(p50_ms),
+        p99_ms: Target::at(p99_ms),
+        complete: Target::at(LEAST_COMPLETE),
+        ..Targets::default()
+    };
     let preset = |preset: &Preset| match preset {
         Preset::P720 => {
             let targets = Targets {
@@ -278,12 +284,9 @@ fn settings(args: &Args) -> Vec<Setting> {
         }
         Preset::P1080 => {
             let targets = Targets {
-                p50_ms: Target::at(10.0),
-                p99_ms: Target::at(15.0),
                 ratio: Target::aiming(0.85, 0.75),
                 wire_mbps: Target::at(20.0),
-                complete: Target::at(LEAST_COMPLETE),
-                ..Targets::default()
+                ..within(10.0, 15.0)
             };
             setting(
                 "1080p",
@@ -293,38 +296,16 @@ fn settings(args: &Args) -> Vec<Setting> {
                 targets,
             )
         }
-        Preset::Jpeg => {
-            let targets = Targets {
-                p50_ms: Target::at(3.5),
-                p99_ms: Target::at(6.0),
-                complete: Target::at(LEAST_COMPLETE),
-                ..Targets::default()
-            };
-            setting("jpeg", hd, "jpeg", "60M", targets)
-        }
+        Preset::Jpeg => setting("jpeg", hd, "jpeg", "60M", within(3.5, 6.0)),
         Preset::P1440 => {
-            let targets = Targets {
-                p50_ms: Target::at(7.5),
-                p99_ms: Target::at(9.0),
-                complete: Target::at(LEAST_COMPLETE),
-                ..Targets::default()
-            };
             let size = Size::new(2560, 1440);
-            setting("1440p", size, DEFAULT_ENCODER, "30M", targets)
+            setting("1440p", size, DEFAULT_ENCODER, "30M", within(7.5, 9.0))
         }
-        Preset::P720Fast => {
-            let targets = Targets {
-                p50_ms: Target::at(3.0),
-                p99_ms: Target::at(5.0),
-                complete: Target::at(LEAST_COMPLETE),
-                ..Targets::default()
-            };
-            Setting {
-                fps: 2.0 * args.fps,
-                scene_fps: 2.0 * args.scene_fps,
-                ..setting("720p120", hd, DEFAULT_ENCODER, "10M", targets)
-            }
-        }
+        Preset::P720Fast => Setting {
+            fps: 2.0 * args.fps,
+            scene_fps: 2.0 * args.scene_fps,
+            ..setting("720p120", hd, DEFAULT_ENCODER, "10M", within(3.0, 5.0))
+        },
     };
     args.cases.iter().map(preset).collect()
 }
