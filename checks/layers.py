@@ -51,7 +51,8 @@ ALLOWED = {
     # Reads the files of game launchers. It contains no streaming code.
     "applications": {"terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
-    # Changes the system as root. It contains no streaming code: only the values that `net` and `runtime` request.
+    # Changes the system as root. It runs no streaming code: it uses `net` and `runtime` only for the values that they
+    # need, such as the port and the buffer sizes.
     "setup": {"net", "runtime", "terminal"},
     "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal", "wayland"},
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
@@ -61,11 +62,12 @@ ALLOWED = {
         "gateway-settings", "moonlight", "vr", "wayland",
         "access-point", "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "setup", "demo",
     },
-    # `bench` starts the program of `cli` as a process, and measures it. Only `openuvr-bench host` links `cli`, because
-    # it replaces some parts of the host, which is impossible from another process (docs/adr/0010).
+    # `bench` starts the program of `cli` as a process, and measures it. Only the subcommand `openuvr-bench host` calls
+    # `cli`, because it replaces some parts of the host, which is impossible from another process (docs/adr/0010).
     "bench": {"proto", "clock", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli", "xserver"},
 }
-# Additional dependencies of a crate's tests: libraries that the started programs load, and crates that attack them.
+# Additional dependencies of a crate's tests: libraries that the started programs load, and crates with which the tests
+# control or attack these programs.
 TESTED = {
     "cli": {"capi", "devtools", "hook", "pads", "sim", "testbed", "xr", "xserver"},
     "gateway": {"devtools", "media", "net", "sim", "testbed", "xserver"},
@@ -76,8 +78,8 @@ TESTED = {
     "portal": {"devtools"},
 }
 PREFIX = "openuvr-"
-# Third-party crates, each with the only crates that may use it. No async runtime may run in a game, or between a slice
-# and its datagram. No streaming process may contain a database.
+# Third-party crates, each with the only crates that may use it. No async runtime may run in a game, or on the path from
+# an encoded slice to its datagrams. No streaming process may contain a database.
 ONLY = {
     "tokio": {"desktop-portal", "gateway", "portal"},
     "ashpd": {"desktop-portal"},

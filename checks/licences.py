@@ -20,7 +20,7 @@ ALLOWED = {
     "Zlib",
 }
 
-# The workspaces, and the crates with a lock file of their own that are part of applications.
+# The workspaces, and the crates outside them that applications link. Each such crate has its own lock file.
 MANIFESTS = (*repository.WORKSPACES, "plugins/bevy/Cargo.toml")
 
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"

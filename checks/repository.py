@@ -12,8 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The workspaces of the product and of the studies.
 WORKSPACES = ("Cargo.toml", "studies/Cargo.toml")
 TARGET = pathlib.Path(os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"))
-# The environment of builds that share no artefact with the programs and tests. With a separate target folder, neither
-# kind of build waits for the other.
+# The environment of builds that cannot reuse the artefacts of the programs and tests. With a separate target folder,
+# these builds neither block nor wait for the builds of the programs and tests.
 APART = {"CARGO_TARGET_DIR": str(TARGET / "checks")}
 
 

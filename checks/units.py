@@ -15,7 +15,7 @@ import repository
 UNITS = repository.ROOT / "packaging/systemd"
 # User units; all other units are system units.
 OF_USERS = {"openuvr-host.service"}
-# The maximum exposure, which `systemd-analyze security` computes from a unit's settings, times ten.
+# The maximum exposure, in tenths. `systemd-analyze security` computes the exposure from a unit's settings.
 MAX_EXPOSURE = {"openuvr-portal.service": 30}
 # Settings on which the programs rely.
 REQUIRED = {"openuvr-host.service": ["Type=notify", "WatchdogSec=", "Restart=on-failure"]}

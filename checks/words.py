@@ -7,7 +7,7 @@ import re
 
 import repository
 
-# Nouns for persons. A relative clause may follow these nouns.
+# Nouns for persons. A relative clause with "who" may follow these nouns.
 PERSONS = (
     "users people developers persons readers players operators engineers researchers those anyone someone everyone "
     "person user operator reader developer"

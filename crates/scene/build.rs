@@ -1,5 +1,5 @@
-//! Writes the Rust types of the C API into `OUT_DIR`. The scene can stream itself through libopenuvr, which it opens at
-//! run time, like any other program.
+//! Writes the Rust types of the C API into `OUT_DIR`. Like any other program, the scene can stream itself through
+//! libopenuvr. It opens libopenuvr at run time.
 
 use std::path::PathBuf;
 use std::process::exit;

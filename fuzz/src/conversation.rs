@@ -1,5 +1,5 @@
 //! A host and a client that are connected by a link. The input controls the link (loss, repetition, reordering, damage
-//! and forgery), and the actions of host and client in between.
+//! and forgery) and the actions of host and client.
 //!
 //! Host and client are both correct, so the checks go beyond robustness: altered or repeated datagrams are rejected
 //! without effect, each input event is applied once and in order, and received slices are equal to the sent slices.
@@ -463,8 +463,9 @@ impl Conversation {
         (self.client).picture(self.now, ViewId::FIRST, picture, epoch);
     }
 
-    /// Delivers all datagrams without impairments until all pending transmissions have been made: acknowledgements,
-    /// beacons, retransmissions. The longest wait is a round trip, which the input may have extended.
+    /// Delivers all datagrams without impairments until every captured frame has ended and every input event is
+    /// applied, or until a session has ended. This requires the pending acknowledgements, beacons and retransmissions.
+    /// The longest wait is a round trip, which the input may have extended.
     fn drain(&mut self) {
         for _ in 0..1000 {
             self.now = self.now + Duration::from_millis(20);

@@ -152,8 +152,8 @@ pub fn pad_database(bytes: &[u8]) {
     assert!(database.len() <= text.lines().count());
 }
 
-/// Requests of several programs to a gamepad. Each has a byte that selects the program, a byte for the elapsed time,
-/// and the request itself.
+/// Requests of several programs to a gamepad. Each request follows a byte that selects the program and a byte for the
+/// elapsed time.
 pub fn pad_requests(bytes: &[u8]) {
     use openuvr_media::pad::force_feedback::ForceFeedback;
     use openuvr_media::pad::requests::{LENGTH, Request};

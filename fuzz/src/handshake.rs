@@ -113,7 +113,7 @@ impl World {
             7 => {
                 self.now = self.now + Duration::from_millis(u64::from(draw.u16() % 2048));
                 self.host.handle_timeout(self.now);
-                // Both results are valid.
+                // Success and failure are both valid.
                 let _ = self.client.handle_timeout(self.now);
             }
             8 => {

@@ -57,7 +57,8 @@ pub fn rtsp(bytes: &[u8]) {
     }
 }
 
-/// The loss is a fraction between 0 and 1. The round trip is at most half the range of a 32-bit number (9.1 hours).
+/// The loss is a fraction between 0 and 1. The round trip is at most half the range of RTCP's 32-bit times in units of
+/// 1/65536 s (9.1 hours).
 pub fn rtcp(bytes: &[u8]) {
     parse_reports(bytes, 0x1234_5678_9abc_def0, |heard| {
         if let PlayerFeedback::Report {

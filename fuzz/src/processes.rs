@@ -22,8 +22,9 @@ pub fn gateway_messages(bytes: &[u8]) {
     received::<HostMessage>(bytes);
 }
 
-/// A sequence of datagrams, each after a byte. A byte of 128 or more is the datagram's length; with a smaller byte, the
-/// datagram is the rest of the input. A received message is within the limits, and stays the same if it is encoded and decoded again.
+/// A sequence of datagrams, each preceded by a byte. If the byte is 128 or more, it is the datagram's length. If it is
+/// less, the datagram is the rest of the input. A received message is within the limits, and stays the same if it is
+/// encoded and decoded again.
 fn received<M: Message>(mut bytes: &[u8]) {
     let mut assembler = Assembler::default();
     while let Some((length, rest)) = bytes.split_first() {

@@ -1,5 +1,5 @@
-//! Texts about radio networks: output of `iw` and `nmcli`, which contains names chosen by strangers, logs of hostapd
-//! and wpa_supplicant, and QR codes.
+//! Texts about radio networks: output of `iw` and `nmcli` (with network names chosen by strangers), logs of hostapd and
+//! wpa_supplicant, and QR codes.
 
 use openuvr_access_point::channel::{Band, Width};
 use openuvr_access_point::choice::{Air, Selection, rank};

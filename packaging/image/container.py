@@ -20,8 +20,8 @@ import time
 SECCOMP = pathlib.Path("/usr/share/containers/seccomp.json")
 # Names of architectures in that profile and for runc.
 ARCHITECTURES = {"x86_64": ("amd64", "SCMP_ARCH_X86_64"), "aarch64": ("arm64", "SCMP_ARCH_AARCH64")}
-# First id of the user namespace if the caller is root, and the number of ids. Debian assigns the same ids to the first
-# account in /etc/subuid.
+# First host id that the user namespace maps if the caller is root, and the number of ids. Debian assigns the same ids
+# to the first account in /etc/subuid.
 FIRST, NUMBER = 100000, 65536
 
 

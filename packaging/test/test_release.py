@@ -16,7 +16,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VERSION = "97.1.0"
 CHANGES = "- A change with a `#`.\n\n### Protocol\n\n- Version 2."
-# Stands for ./dev package.
+# Replaces ./dev package in these tests.
 BUILD = (
     'v=$(sed -n \'s/^version = "\\(.*\\)"/\\1/p\' Cargo.toml | head -n 1) && mkdir -p "$CARGO_TARGET_DIR/packages/debug" && '
     'cd "$CARGO_TARGET_DIR/packages" && echo a >openuvr_$v-1_amd64.deb && echo b >openuvr-guest_$v-1_amd64.deb && '
@@ -85,7 +85,7 @@ class ReleaseTest(unittest.TestCase):
 
     def command(self, *options):
         environment = {key: value for key, value in os.environ.items() if key != "OPENUVR_RELEASE_KEY"}
-        # The check has fetched the dependencies.
+        # checks/releasing.py has fetched the dependencies.
         environment["CARGO_NET_OFFLINE"] = "true"
         # --no-verify, because compiling the crates takes minutes.
         words = ["python3", "-B", str(self.clone / "packaging/release"), str(self.target), "--no-verify", *options]

@@ -31,7 +31,7 @@ class Mark(enum.Enum):
     NOT_REPRODUCED = "not reproduced"
     # The claim was measured, but the data is insufficient: noise, too few runs, a quick run, or a busy machine.
     INCONCLUSIVE = "inconclusive"
-    # There is no result of this bench or of the part of it that measures the claim, or no bench measures the claim yet.
+    # The bench, or the part of it that measures the claim, has no result, or no bench measures the claim yet.
     NOT_MEASURED = "not measured"
     # A prerequisite is missing on this machine, such as a radio, a graphics card, or people.
     NOT_TESTABLE = "not testable here"

@@ -155,7 +155,7 @@ pub(crate) fn set_country(
             domain.country
         );
     }
-    // `iw reg set` changes only the global country, so this is the one to restore.
+    // `iw reg set` changes only the global country, so the global country is the one to restore.
     let country = regulatory::global_country(&domains);
     journal.record(|changes| changes.country = Some(country.to_string()))?;
     iw.run(&["reg", "set", &wanted.to_string()], ANSWER)

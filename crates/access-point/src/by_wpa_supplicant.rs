@@ -1,4 +1,4 @@
-//! A client of an access point with wpa_supplicant, on a card that NetworkManager does not manage.
+//! Joins an access point as a client, through wpa_supplicant, on a card that NetworkManager does not manage.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

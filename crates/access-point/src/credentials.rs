@@ -40,7 +40,7 @@ pub enum CredentialsError {
     /// The text has another form.
     #[error("it does not begin with WIFI: and end with ;;")]
     Form,
-    /// The network is open, uses WEP or accounts, or states no security.
+    /// The network is open, uses WEP or WPA-Enterprise (user accounts), or states no security.
     #[error("its security is neither WPA nor SAE")]
     Security,
     /// There is no name, or the name is too long.

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::journal::Journal;
 use crate::programs::{Daemon, Program};
 
-/// The maximum wait for an address: four tries of a client (guess: on a busy machine).
+/// The maximum wait for an address (guess): the time for four requests of a DHCP client on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The maximum duration of a query.

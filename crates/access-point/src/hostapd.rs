@@ -113,7 +113,7 @@ impl AccessPoint<'_> {
         let code = u32::from(block.width() == Width::Mhz80);
         let centre = match self.tuning {
             Tuning::Block(_) if code == 1 => Some(block.centre_number()),
-            // Below 80 MHz, there is no value. In a survey, hostapd computes it for the channel that it chooses.
+            // Below 80 MHz, no centre is set. In a survey, hostapd computes the centre for the channel that it chooses.
             _ => None,
         };
         let width = |kind: &str| {
@@ -181,8 +181,8 @@ impl AccessPoint<'_> {
             "rsn_pairwise=CCMP".to_owned(),
             format!("ieee80211w={protection}"),
             "sae_require_mfp=1".to_owned(),
-            // There are two methods for the derivation of the password element of SAE. The value 2 permits both, and
-            // the value 1 permits only hash-to-element, which 6 GHz requires.
+            // SAE can derive its password element by hunting-and-pecking or by hash-to-element. The value 2 permits
+            // both methods, and the value 1 permits only hash-to-element, which 6 GHz requires.
             format!("sae_pwe={}", if band == Band::Ghz6 { 1 } else { 2 }),
             format!("wpa_passphrase={}", self.credentials.key.text()),
         ]

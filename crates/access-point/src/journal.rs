@@ -213,7 +213,8 @@ fn write_file(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Reverses the changes in a file, and removes it with the interface's other files. Returns the problems, one line each.
+/// Reverses the changes that a file records, and removes this file and the other files of its interface. Returns the
+/// problems, one line each.
 fn reverse_file(path: &Path) -> Vec<String> {
     use std::io::Read as _;
     let mut text = String::new();

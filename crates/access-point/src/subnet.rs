@@ -22,8 +22,8 @@ impl Subnet {
         (Ipv4Addr::from(self.0 + 10), Ipv4Addr::from(self.0 + 250))
     }
 
-    /// The first network from 192.168.71.0/24 on that no route of this machine overlaps. Home routers rarely use these
-    /// networks (guess). `routes` is the file /proc/net/route.
+    /// The first network, counting upwards from 192.168.71.0/24, that no route of this machine overlaps. Home routers
+    /// rarely use these networks (guess). `routes` is the file /proc/net/route.
     #[must_use]
     pub(crate) fn choose(routes: &str) -> Option<Subnet> {
         const MASK: u32 = 0xffff_ff00;

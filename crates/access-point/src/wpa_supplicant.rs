@@ -1,6 +1,6 @@
 //! wpa_supplicant: its configuration, and the events of its log.
 //!
-//! Spec: wpa_supplicant.conf(5) of wpa_supplicant 2.10; `src/common/wpa_ctrl.h` there.
+//! Spec: wpa_supplicant.conf(5) and `src/common/wpa_ctrl.h` of wpa_supplicant 2.10.
 
 use crate::credentials::{Credentials, Security};
 
@@ -16,7 +16,7 @@ pub fn configuration(credentials: &Credentials) -> String {
     };
     let (ssid, key) = (credentials.ssid.hex(), credentials.key.text());
     let lines = [
-        // Permits both methods for the derivation of the password element of SAE, as the access point does.
+        // Permits both methods by which SAE derives its password element, as the access point does.
         "sae_pwe=2".to_owned(),
         // No second interface for peer-to-peer groups.
         "p2p_disabled=1".to_owned(),

@@ -54,7 +54,7 @@ int main(int argc, char **argv)
             goto failed;
     }
 
-    /* create an OpenUVR thread to send VR content and receive user inputs */
+    /* create an OpenUVR thread to receive VR content and send user inputs */
     if (openuvr_init_mud_thread(ouvr_ctx) < 0)
         goto failed;
     /* End of Fig. 9. */

@@ -13,10 +13,9 @@
  *
  * General rules:
  *
- * - The library frees its own allocations: openuvr_close or openuvr_close_mud frees a context. The caller
- *   owns nothing else of the library. Strings and structures that are passed in are copied, and those that
- *   are passed for a result are filled, before the call returns. The description of a function says until
- *   when memory that it lends is valid.
+ * - The library frees its own allocations: openuvr_close or openuvr_close_mud frees a context. The caller need not free
+ *   anything else. Strings and structures that are passed in are copied, and those that are passed for a result are
+ *   filled, before the call returns. If a function lends memory, its description states how long the memory is valid.
  * - Functions that return int return 0 or more on success, else a negative OPENUVR_ERROR. A failed call
  *   has no effect unless its description states one. openuvr_last_error or openuvr_mud_last_error returns
  *   the reason as text.
@@ -26,17 +25,17 @@
  *   description allows it.
  * - Functions may be called from any thread, and from several threads at the same time, unless the
  *   description restricts it.
- * - Callbacks are called on threads of the library, unless their descriptions also name the caller's
- *   thread. The library's threads block all signals except those that report a fault of the thread itself
- *   (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT). A callback must return: leaving it by an
- *   exception or by pthread_exit ends the process. In a callback, openuvr_close and openuvr_close_mud do
- *   nothing, and the variable is unchanged.
+ * - Callbacks are called on threads of the library, unless their descriptions also name the caller's thread. The
+ *   library's threads block all signals except those that report a fault of the thread itself (SIGSEGV, SIGBUS, SIGFPE,
+ *   SIGILL, SIGTRAP, SIGSYS, SIGABRT). A callback must return: leaving it by an exception or by pthread_exit ends the
+ *   process. In a callback, openuvr_close and openuvr_close_mud do nothing, and leave the variable that holds the
+ *   context unchanged.
  * - The library starts no process, ends none, prints nothing, handles no signal, and keeps no state in the
  *   process outside its contexts. (Exceptions: a bug in the library, for which a call returns
  *   OPENUVR_ERROR_PANIC, writes a line to standard error. With OPENUVR_LOG=3 in the environment, log lines
  *   up to this level are written there, too, for programs that do not show the log.)
- * - After fork(), the stream belongs to the parent: in the child every function with a context of the
- *   parent returns OPENUVR_ERROR_FORKED, and closing such a context only sets the variable to NULL.
+ * - After fork(), the stream belongs to the parent: in the child, every function with a context of the parent returns
+ *   OPENUVR_ERROR_FORKED, and closing such a context only sets the variable that holds it to NULL.
  */
 #define OPENUVR_VERSION_MAJOR 0
 #define OPENUVR_VERSION_MINOR 1
@@ -127,8 +126,8 @@ enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_STRIDE = 11,
     // The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
-    // The GOP size (paper, IV-B3): a key frame every this many frames, 1 to 100000; 0, the default: key frames only
-    // on request, that is, when a MUD joins or cannot repair a loss in another way.
+    // The GOP size (paper, IV-B3): the interval between key frames, 1 to 100000 frames; 0, the default: key frames
+    // only on request, that is, when a MUD joins or cannot repair a loss in another way.
     OPENUVR_FEATURE_GOP = 13,
 };
 
@@ -296,7 +295,8 @@ enum OPENUVR_HAND {
     OPENUVR_HAND_RIGHT = 1,
 };
 
-// Bits of the pressed and touched buttons of a controller, named as in OpenXR's Touch controllers.
+// Bits of the pressed and touched buttons of a controller, named as in OpenXR's interaction profile of Touch
+// controllers.
 enum OPENUVR_BUTTON {
     // X of the left hand or A of the right hand is pressed.
     OPENUVR_BUTTON_A_X = 1,
@@ -626,7 +626,8 @@ struct openuvr_statistics {
     uint32_t observers;
     // Unused.
     uint32_t unused;
-    // Frames that were captured for a player and are finished, including frames whose result the MUD has not reported.
+    // Frames that were captured for a player and whose processing has ended, including frames whose result the MUD
+    // never reported.
     uint64_t captured;
     // Number of the `captured` frames that were displayed completely.
     uint64_t complete;
@@ -834,10 +835,10 @@ int openuvr_open(const struct openuvr_config *config,
 // `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
-// Starts the threads that encode and send the application's pictures and receive the player's input (paper,
-// Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
-// target rate, as in the paper's listing (Fig. 9 a). Polling starts after a second. It ends with the first call of a
-// function that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
+// Starts the threads that encode and send the application's pictures and receive the player's input (paper, Table I).
+// If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the target
+// rate, as in the paper's listing (Fig. 9 a). Polling starts after a second. It ends with the first call of
+// `openuvr_wants`, `openuvr_release_buffer`, or a function that submits pictures. A polled picture may be torn if the
 // application fills the buffer during the copy, and the host does not know which input the picture shows.
 // `openuvr_frame_ready` has neither limit. From any thread; blocks for some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
@@ -1063,7 +1064,7 @@ int openuvr_take_sound(struct openuvr_mud_context *context,
                        size_t frames);
 
 // Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an `OPENUVR_LOG_LEVEL`,
-// into `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Works only if the configuration has no
+// into `*level` (`level` may be NULL). Returns 1 if there was one, 0 if not. Works only if the configuration has no
 // callback `log`. At most 256 lines are kept; if there are more, the oldest are dropped, and a line gives their
 // number. From any thread.
 int openuvr_next_log(struct openuvr_context *context,

@@ -36,7 +36,7 @@ impl DecodedPicture {
     }
 }
 
-/// The newest picture for the application. Two buffers are recycled.
+/// The newest picture for the application, and a spare buffer for a later picture.
 #[derive(Default)]
 pub(crate) struct Pictures {
     slot: Mutex<PictureSlot>,

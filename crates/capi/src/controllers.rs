@@ -26,7 +26,8 @@ pub enum OPENUVR_HAND {
     OPENUVR_HAND_RIGHT = 1,
 }
 
-/// Bits of the pressed and touched buttons of a controller, named as in OpenXR's Touch controllers.
+/// Bits of the pressed and touched buttons of a controller, named as in OpenXR's interaction profile of Touch
+/// controllers.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_BUTTON {

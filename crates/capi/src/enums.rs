@@ -89,8 +89,8 @@ pub enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_STRIDE = 11,
     /// The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
-    /// The GOP size (paper, IV-B3): a key frame every this many frames, 1 to 100000; 0, the default: key frames only
-    /// on request, that is, when a MUD joins or cannot repair a loss in another way.
+    /// The GOP size (paper, IV-B3): the interval between key frames, 1 to 100000 frames; 0, the default: key frames
+    /// only on request, that is, when a MUD joins or cannot repair a loss in another way.
     OPENUVR_FEATURE_GOP = 13,
 }
 
@@ -405,7 +405,7 @@ mod tests {
 
     use super::*;
 
-    /// `openuvr gateway` offers browsers H.264 only.
+    /// No encoder of this API produces VP9, so `openuvr gateway` offers browsers H.264 only.
     #[test]
     fn browsers_need_no_other_codec_than_the_gateways() {
         for one in ENCODERS {

@@ -58,8 +58,8 @@ pub(crate) unsafe fn write<T: Sized32>(to: *mut T, value: &T, what: &str) -> Out
     let size = unsafe { size_of_struct(to, what)? };
     let (to, from) = (to.cast::<u8>(), std::ptr::from_ref(value).cast::<u8>());
     let known = size.min(size_of::<T>());
-    // SAFETY: `to` is writable for `size` bytes, and `from` is readable for the size of `T`. Both start after the four bytes
-    // of the size.
+    // SAFETY: `to` is writable for `size` bytes, and `from` is readable for the size of `T`. The copy skips the four
+    // bytes of the size in both structures.
     unsafe {
         std::ptr::copy_nonoverlapping(from.add(4), to.add(4), known - 4);
         std::ptr::write_bytes(to.add(known), 0, size - known);

@@ -207,7 +207,7 @@ impl Functions {
     }
 }
 
-/// A context of the library that shares the buffers of the application's context, for a thread of the library.
+/// An OpenGL context for a thread of this library. It shares the buffers of the application's context.
 pub(crate) struct SharingContext {
     functions: Functions,
     private: PrivateContext,

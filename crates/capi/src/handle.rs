@@ -71,8 +71,8 @@ unsafe fn make<K: Kind>(config: &K::Config) -> Outcome<Box<Handle<K>>> {
     }))
 }
 
-/// The body of the functions that create a context from the paper's two enums: NULL if this machine does not
-/// support them.
+/// The body of the functions that create a context from a codec and a network, as in the paper. It returns NULL if this
+/// machine does not support them.
 ///
 /// # Safety
 /// As for [`Kind::settings`].

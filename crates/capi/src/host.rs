@@ -382,10 +382,10 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
 
 // --- Start ----------------------------------------------------------------------------------------
 
-/// Starts the threads that encode and send the application's pictures and receive the player's input (paper,
-/// Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
-/// target rate, as in the paper's listing (Fig. 9 a). Polling starts after a second. It ends with the first call of a
-/// function that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
+/// Starts the threads that encode and send the application's pictures and receive the player's input (paper, Table I).
+/// If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the target
+/// rate, as in the paper's listing (Fig. 9 a). Polling starts after a second. It ends with the first call of
+/// `openuvr_wants`, `openuvr_release_buffer`, or a function that submits pictures. A polled picture may be torn if the
 /// application fills the buffer during the copy, and the host does not know which input the picture shows.
 /// `openuvr_frame_ready` has neither limit. From any thread; blocks for some tens of milliseconds.
 ///

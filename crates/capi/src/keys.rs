@@ -150,7 +150,8 @@ fn usage(code: u16) -> Option<u32> {
     consumer.map(|(_, usage)| 12 << 16 | *usage)
 }
 
-/// Usages of the keyboard page, for consecutive key codes from the first one; 0: none.
+/// Usages of the keyboard page. Each entry has a first key code, and the usages of consecutive key codes from this one
+/// on; 0: none.
 const KEYBOARD: &[(u16, &[u8])] = &[
     (
         1,

@@ -79,7 +79,7 @@ pub(crate) struct Started {
 impl Drop for Started {
     fn drop(&mut self) {
         self.notice_worker.take();
-        // The thread has ended, so this is the last reference.
+        // The notice thread has ended, so this is the last reference to the client.
         let client = self.client.take().and_then(Arc::into_inner);
         for notice in client.map(ClientRuntime::stop).unwrap_or_default() {
             record(&self.state, &self.pictures, &self.log, notice);
@@ -398,7 +398,7 @@ impl Started {
         self.client.as_deref().ok_or_else(ended)
     }
 
-    /// The error of an ended stream, if it has ended.
+    /// The error that reports the end of the stream; `None` if the stream has not ended.
     pub(crate) fn end(&self) -> Option<Failure> {
         let end = lock(&self.state).end.clone();
         end.map(|why| Failure::new(OPENUVR_ERROR_ENDED, why))

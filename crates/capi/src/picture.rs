@@ -148,7 +148,7 @@ impl Layout {
         self.stride * (self.size.height as usize - 1) + row
     }
 
-    /// The picture with this layout over its bytes.
+    /// The picture with this layout whose bytes are `data`.
     fn picture<'a>(&self, data: &'a [u8]) -> Picture<'a> {
         let plane = Plane {
             data,

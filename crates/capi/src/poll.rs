@@ -9,7 +9,7 @@ use crate::host::{Host, openuvr_context};
 use crate::mud::{Mud, openuvr_mud_context};
 
 /// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an `OPENUVR_LOG_LEVEL`,
-/// into `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Works only if the configuration has no
+/// into `*level` (`level` may be NULL). Returns 1 if there was one, 0 if not. Works only if the configuration has no
 /// callback `log`. At most 256 lines are kept; if there are more, the oldest are dropped, and a line gives their
 /// number. From any thread.
 ///

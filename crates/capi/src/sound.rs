@@ -12,7 +12,7 @@ use crate::mud::{Mud, openuvr_mud_context};
 /// The maximum number of sample frames per call: one second.
 const MAX_FRAMES: usize = 48_000;
 
-/// The number of samples in sample frames.
+/// The number of samples in `frames` sample frames.
 fn samples_in(frames: usize) -> Outcome<usize> {
     match frames {
         0..=MAX_FRAMES => Ok(frames * CHANNELS),

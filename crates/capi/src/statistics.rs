@@ -20,7 +20,8 @@ pub struct openuvr_statistics {
     pub observers: u32,
     /// Unused.
     pub unused: u32,
-    /// Frames that were captured for a player and are finished, including frames whose result the MUD has not reported.
+    /// Frames that were captured for a player and whose processing has ended, including frames whose result the MUD
+    /// never reported.
     pub captured: u64,
     /// Number of the `captured` frames that were displayed completely.
     pub complete: u64,

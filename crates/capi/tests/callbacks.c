@@ -26,7 +26,7 @@ static void increment(int *counter)
     __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL);
 }
 
-/* Whether a signal reports a fault of the thread itself, which is delivered in any code. */
+/* Whether a signal reports a fault of the thread itself. The library's threads do not block such a signal. */
 static int is_fault(int number)
 {
     return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||

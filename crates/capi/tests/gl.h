@@ -1,5 +1,5 @@
 /*
- * A window for drawing with OpenGL, and functions that check the pictures of it that a MUD receives.
+ * A window for drawing with OpenGL, and functions that check the window's pictures at a MUD.
  */
 #define GL_GLEXT_PROTOTYPES
 #include <GL/gl.h>

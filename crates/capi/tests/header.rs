@@ -85,7 +85,7 @@ fn generated() -> String {
         ),
         ..cbindgen::Config::default()
     };
-    // The enums that are not in the type of any function, because they are passed as uint32_t.
+    // The enums that no function's signature names, because functions pass them as uint32_t.
     config.export.include = [
         "OPENUVR_ENCODER_TYPE",
         "OPENUVR_NETWORK_TYPE",

@@ -501,7 +501,7 @@ static void ended_stream(void)
     EXPECT(sent, OPENUVR_ERROR_ENDED);
     for (int wait = 0; wait < 2; wait++, lent++)
         EXPECT(openuvr_send_picture(context, &picture, wait), OPENUVR_ERROR_ENDED);
-    /* The reason is available shortly afterwards. */
+    /* openuvr_last_error returns the reason shortly after the stream has ended. */
     for (int tries = 0; tries < 1000 && strstr(text, "receiving failed") == NULL; tries++, lent++) {
         usleep(5000);
         EXPECT(openuvr_send_picture(context, &picture, 0), OPENUVR_ERROR_ENDED);

@@ -1,6 +1,6 @@
 /*
- * A renderer that restarts, like that of an engine after a change of the video mode: a host on the same port
- * with another OpenGL context each time, and a MUD that shows it. Exits with 0 if each picture is shown, and
+ * A renderer that restarts, as a game engine does after a change of the video mode. Each time, a new host opens on the
+ * same port with another OpenGL context, and a new MUD shows its pictures. Exits with 0 if each picture is shown, and
  * no descriptor or thread leaks. The argument is a folder for keys.
  */
 #include "gl.h"

@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     check(openuvr_init_thread(host) == 0, "the host does not start");
     check(count_lines(host, "MUDs reach this host by") == 1, "the address is not in the log");
 
-    /* No MUD watches: one picture per second is needed, and the others have a reason. */
+    /* No MUD watches: one picture per second is needed. For every other picture, the calls return a reason. */
     for (int i = 0; i < 3; i++)
         check(openuvr_wants(host) == 1, "it stays needed until a picture is submitted");
     check(openuvr_frame_ready(host) == OPENUVR_ERROR_FAILED, "the buffer does not exist");
@@ -138,7 +138,8 @@ int main(int argc, char **argv)
 
     /* Without a pause: some pictures are skipped. */
     expect(host, openuvr_frame_ready, 0, "OPENUVR_FEATURE_TARGET_FPS");
-    /* A picture that is needed is accepted at any time, unless the library's threads do not run and use all buffers. */
+    /* A needed picture is accepted at any time. Exception: the library's threads are not scheduled, and their pictures
+    /* occupy all buffers. */
     for (int needed = 0, tries = 0; needed < 20; tries++) {
         expect(host, openuvr_wants, 1, "");
         if (openuvr_frame_ready(host) == 1) {

@@ -1,7 +1,7 @@
 /*
- * Sound from a host's application to a MUD's application: a tone is sent a few milliseconds at a time, and read
- * like a sound device reads it. Exits with 0 if its pitch, level and channels arrive unchanged for two seconds.
- * The argument is a folder for keys.
+ * Sound from a host's application to a MUD's application: a tone is sent a few milliseconds at a time, and read as a
+ * sound device reads it. Exits with 0 if its pitch, level and channels arrive unchanged for two seconds. The argument
+ * is a folder for keys.
  */
 #include "pair.h"
 #include <math.h>
@@ -12,7 +12,7 @@ enum { RATE = 48000, SENT = 240, READ = 480, TOTAL = 2 * RATE };
 static const double PITCH = 1000, LEFT = 0.5, RIGHT = 0.25;
 static const double TURN = 6.283185307179586;
 
-/* The level of the pitch in one channel of the sample frames. */
+/* The amplitude of the frequency PITCH in one channel of the sample frames. */
 static double level(const float *samples, int frames, int channel)
 {
     double sine = 0, cosine = 0;
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     mud = mud_with_sound(host, folder, 1, OPENUVR_SOUND_APPLICATION);
     invalid_calls(host, mud);
     clock_gettime(CLOCK_MONOTONIC, &due);
-    /* At most a minute. */
+    /* Takes at most a minute: 12000 turns of 5 ms. */
     for (int turn = 0; turn < 12000 && all < TOTAL; turn++) {
         send_tone(host);
         if (turn % (READ / SENT) == 0) {

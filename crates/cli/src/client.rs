@@ -400,8 +400,8 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     Ok(Pin::parse(line.trim())?)
 }
 
-/// Returns a function that opens the surface, and the display's refresh rate. The function is called when the size of
-/// the first picture is known, but a missing display is reported at once.
+/// Returns two values: a function that opens the surface, and the display's refresh rate. The function is called when
+/// the size of the first picture is known, but a missing display is reported at once.
 fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     let mut refresh = None;
     let open: OpenSurface = match surface {
@@ -538,7 +538,7 @@ impl Session {
         }
     }
 
-    /// Prints the event. Returns the program's result if the event ends the session.
+    /// Prints the event. Returns the program's result if the event ends the client.
     fn print_notice(&mut self, notice: Notice) -> Option<Result<ExitCode>> {
         match notice {
             Notice::Connected {

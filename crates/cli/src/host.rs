@@ -384,7 +384,8 @@ impl AppDisplay {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
         };
-        // The end of the application's window may have ended the host before the next regular check.
+        // The host may have ended with the application's window, before a regular check noticed the application's end.
+        // Therefore this function checks again.
         let Some(status) = application
             .ended()
             .filter(|_| application.is_over_now(clock::now()))

@@ -29,7 +29,8 @@ pub(crate) fn scheduler(wanted: Realtime, cores: &BTreeSet<usize>) -> Scheduler 
     scheduler
 }
 
-/// Creates the configured scheduler. If a folder is given, the scheduling latency of its threads is recorded there.
+/// Returns the scheduler. If a folder is given, starts to record the scheduling latency of the scheduler's threads in
+/// this folder.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be created.

@@ -204,7 +204,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut hint_printed) = (began, began, false);
     let mut refused = false;
-    // The cause of missing pictures, if known, and the time at which it was first found.
+    // `known_cause` holds the cause of missing pictures, if known, and the time at which it was first found.
     let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
         for report in socket.reports(POLL_INTERVAL) {

@@ -97,7 +97,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks that a host without `openuvr xr` can have these settings.
+/// Checks that a host that runs without `openuvr xr` supports these settings.
 fn check_installable(host: &HostConfig) -> Result<(), UsageError> {
     let writes = host.csv.is_some() || host.trace.is_some();
     usage::check(!writes && !gateways::are_configured(host), || {

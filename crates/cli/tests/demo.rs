@@ -134,7 +134,8 @@ fn show_demo() -> Result<(), String> {
     );
     let picture = std::fs::read(folder.path().join("openuvr-demo.png")).expect("a picture");
     assert!(picture.starts_with(b"\x89PNG"));
-    // Width and height in the first chunk (RFC 2083, section 4.1.1): the host's picture, a gap, the client's.
+    // The first chunk holds the width and the height (RFC 2083, section 4.1.1). The width is that of the host's
+    // picture, a gap and the client's picture together.
     let [width, height] =
         [16, 20].map(|at| u32::from_be_bytes(picture[at..at + 4].try_into().expect("4 bytes")));
     assert_eq!((width, height), (320 + 8 + 320, 200));

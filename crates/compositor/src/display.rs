@@ -37,8 +37,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// The size in pixels.
     pub size: Size,
-    /// The refresh rate in hertz until the capture sets another one. Positive values are limited to the range 1 to
-    /// 1000; any other value means 60.
+    /// The refresh rate in hertz until the capture sets another one. Positive finite values are limited to the range 1
+    /// to 1000; any other value means 60.
     pub fps: f64,
     /// The scale, in pixels per logical unit of windows, 0.5 to 4.
     pub scale: f64,

@@ -173,7 +173,7 @@ impl Pictures {
                 changed,
                 buffer,
             }) => {
-                // Now only the compositor holds this picture.
+                // After this, only the compositor holds the picture, as `Arc::get_mut` requires.
                 drop(buffer);
                 (Some(index), changed)
             }

@@ -100,7 +100,7 @@ pub(crate) struct State {
 pub(crate) struct ClientState {
     pub(crate) compositor: CompositorClientState,
     surfaces: AtomicUsize,
-    /// Pools and buffers of shared memory.
+    /// The number of the client's pools and buffers of shared memory.
     pub(crate) shm_objects: AtomicUsize,
     /// Whether the client is the X server.
     pub(crate) is_xwayland: bool,
@@ -110,7 +110,7 @@ pub(crate) struct ClientState {
 }
 
 impl ClientState {
-    /// The state of the X server's client.
+    /// The state of the client that is the X server.
     fn of_xwayland() -> ClientState {
         ClientState {
             is_xwayland: true,

@@ -27,11 +27,11 @@ pub(crate) struct X11Window {
     /// The surface with the window's pixels, after the window has been mapped.
     pub(crate) surface: Option<WlSurface>,
     pub(crate) about: About,
-    /// The window's position.
+    /// The window's position and size.
     pub(crate) place: Rectangle<i32, Logical>,
 }
 
-/// A window of an X11 application that places itself: a menu, a tooltip, an old game.
+/// An X11 window that places itself (override-redirect): a menu, a tooltip, an old game.
 #[derive(Debug)]
 pub(crate) struct OverrideWindow {
     pub(crate) id: WindowId,
@@ -243,8 +243,8 @@ impl Windows {
             .filter(|index| self.all[*index].mapped)
             .collect();
         order.sort_by_key(|index| !self.fills(*index) || self.all[*index].full_screen);
-        // Moves each child that lies below its parent to directly above the parent. Chains are short, and the bound on
-        // the iterations ends cycles.
+        // Moves each child that lies below its parent to directly above the parent. Chains of parents are short, and
+        // the limit on the iterations ends cycles.
         for _ in 0..order.len() {
             let below = |order: &[usize]| {
                 order.iter().enumerate().find_map(|(at, index)| {

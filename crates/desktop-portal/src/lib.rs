@@ -15,7 +15,7 @@
 //! Limits: pictures only in shared memory, not in GPU buffers; one screen or window; no clipboard.
 //!
 //! Spec: XDG Desktop Portal, `org.freedesktop.portal.ScreenCast` version 4, `org.freedesktop.portal.RemoteDesktop`
-//! version 1.
+//! version 2.
 #![deny(unsafe_code)]
 
 mod capture;

@@ -47,8 +47,8 @@ pub fn version(program: &str) -> Option<String> {
     said.status.success().then(|| version.trim().to_owned())
 }
 
-/// The command that starts the browser with an empty profile in `folder`. The browser reads commands from its standard
-/// input, and answers on its standard output.
+/// The command that starts the browser with an empty profile in `folder`. The command passes its standard input to the
+/// browser as commands, and writes the browser's answers to its standard output.
 #[must_use]
 pub fn command(program: &str, folder: &Path) -> Command {
     command_with(program, folder, HIDDEN)

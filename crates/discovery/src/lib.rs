@@ -4,8 +4,8 @@
 //! openuvr host, openuvr run ── Announcer ── _openuvr._udp.local. ── search ── openuvr hosts, openuvr client
 //!            --moonlight ── MoonlightAnnouncement ── _nvstream._tcp.local. ── Moonlight
 //! ```
-//! Answers are not authenticated: any machine on the network can claim any name and any fingerprint. They only supply
-//! addresses; the handshake authenticates the host by its complete key.
+//! Answers are not authenticated: any machine on the network can claim any name and any fingerprint. Answers only
+//! supply addresses; the handshake authenticates the host by its complete key.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ const SERVICE: &str = "_openuvr._udp.local.";
 
 /// The keys of the TXT record (RFC 6763, section 6.4: at most 9 letters).
 mod txt {
-    /// The version of these keys, 1 (section 6.7).
+    /// The version of this set of keys, which is always 1 (RFC 6763, section 6.7).
     pub(super) const VERSION: &str = "txtvers";
     /// The newest protocol version of the host.
     pub(super) const PROTOCOL: &str = "protocol";

@@ -30,8 +30,8 @@ pub struct MoonlightAnnouncement {
 
 impl MoonlightAnnouncement {
     /// Announces the host `name` with the identity `number` at `address`, its HTTP address. Returns `None` if the host
-    /// is reachable only from this machine, or if it cannot be announced. In the latter case, it prints the reason in a
-    /// line with the prefix `subcommand`.
+    /// is reachable only from this machine, or if it cannot be announced. If the announcement fails, prints the reason
+    /// in a line with the prefix `subcommand`.
     #[must_use]
     pub fn start(
         subcommand: &str,

@@ -14,8 +14,8 @@ use openuvr_runtime::trust_store::HostStore;
 
 use super::{SERVICE, txt};
 
-/// The wait for answers. A lost query is repeated after a second, and an answer may be delayed by 120 ms for aggregation
-/// (RFC 6762, sections 5.2 and 6).
+/// The wait for answers. A lost query is repeated after a second, and a host may delay its answer at random by up to
+/// 120 ms, because other hosts may answer, too (RFC 6762, sections 5.2 and 6).
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// The maximum number of hosts (guess: more than in one large room). Known hosts take precedence.

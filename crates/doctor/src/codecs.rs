@@ -41,7 +41,7 @@ fn selected(tried: &[Tried]) -> Finding {
         reason,
         warning,
     } = automatic::choose(probe);
-    // If there is no warning and the selected encoder does not work, no encoder works.
+    // If there is no warning and the selected encoder does not work, no H.264 encoder works.
     if let Some(why) = warning.or_else(|| probe(backend).err()) {
         let (why, remedy) = split(&why);
         return Finding::better(automatic::NAME, why, remedy);

@@ -229,8 +229,8 @@ fn without_quota(file: &str) -> String {
     format!("echo {unlimited} | sudo tee {}", shell::word(file))
 }
 
-/// The lowest quota, in cores, of the control group in a line of `/proc/self/cgroup` and of its ancestors. Returns the
-/// file of the quota, too.
+/// The lowest quota, in cores, of a control group and its ancestors, and the file that contains this quota. `line` is a
+/// line of `/proc/self/cgroup` and names the control group.
 fn quota_of(line: &str) -> Option<(String, f64)> {
     let mut fields = line.splitn(3, ':');
     let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);

@@ -61,7 +61,7 @@ pub(super) fn clock() -> Vec<Finding> {
     ]
 }
 
-/// `available` lists the sources that the kernel offers. It offers no TSC that it has found unstable.
+/// `available` lists the sources that the kernel offers. The kernel does not offer a TSC that it has found unstable.
 fn clock_source(name: Option<&str>, available: Option<&str>) -> Finding {
     let has_tsc = available.is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
     match name {

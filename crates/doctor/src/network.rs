@@ -203,7 +203,7 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         let (id, _) = listener(port).expect("it is ours");
         assert_eq!(id, std::process::id());
-        // A test program's name begins with the crate's name.
+        // The port's owner is this test program. Its name begins with the crate's name, but is not `openuvr` alone.
         assert!(host_port(port).summary.contains("in use by"));
         drop(taken);
         assert_eq!(host_port(port).level, Level::Ok);

@@ -11,7 +11,7 @@ use super::Role;
 use super::finding::Finding;
 use super::portal::{self, Offer};
 
-/// Compositors that offer the protocols.
+/// The remedy if the compositor lacks a protocol.
 const REMEDY: &str = "use a compositor based on wlroots (such as sway or labwc) or an X11 session, or stream an \
                       application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)";
 
@@ -128,8 +128,8 @@ fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     }
 }
 
-/// The finding for input. `needed` states whether a host of this session starts only with input or with the option
-/// `--input none`.
+/// The finding for input. `needed` states whether a host of this session needs either input or the option `--input
+/// none` to start.
 fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),

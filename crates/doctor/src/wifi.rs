@@ -1,6 +1,6 @@
 //! Band and link rate of Wi-Fi devices.
 //!
-//! `iw` reports them (from nl80211). Without it, they are unknown.
+//! `iw` reports both (from nl80211). Without `iw`, both are unknown.
 
 use std::ffi::OsString;
 use std::path::Path;

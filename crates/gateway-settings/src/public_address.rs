@@ -36,7 +36,7 @@ impl FromStr for PublicAddress {
 }
 
 impl PublicAddress {
-    /// The address and its port. An address without a port gets this port.
+    /// The address and its port. An address without a port gets `port`.
     #[must_use]
     pub fn or_port(self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(port))

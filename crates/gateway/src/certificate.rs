@@ -398,7 +398,7 @@ mod tests {
         ensure(folder.path(), &names(&["10.1.2.3"]), now + 371 * DAY).unwrap();
         assert_ne!(text(&folder, PAGE), page);
         assert_eq!(text(&folder, AUTHORITY), authority);
-        // The authority has expired.
+        // The authority expires in one day, so it is replaced.
         let late = now + AUTHORITY_VALID - DAY;
         ensure(folder.path(), &names(&[]), late).unwrap();
         assert_ne!(text(&folder, AUTHORITY), authority);

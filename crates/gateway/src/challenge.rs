@@ -22,7 +22,7 @@ pub(crate) const CHALLENGE_LIFE: Duration = Duration::from_secs(60);
 /// Length of a challenge in bytes.
 pub(crate) const CHALLENGE: usize = 56;
 
-/// Domain separation: prefix of the data under the tag.
+/// Domain separation: prefix of the data that the tag authenticates.
 const PURPOSE: &[u8] = b"openuvr browser challenge 1";
 
 /// Creates and verifies challenges with a key of this process.

@@ -31,7 +31,7 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 /// Timeout for an offer, from the WebSocket's opening or from the end of a peer connection.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout from the offer to the established connection. The ICE timeout is shorter.
+/// Timeout from the offer to the established connection. It also ends an attempt in which ICE finds no path.
 const CONNECTED_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum signalling messages per second. A browser sends a dozen when it connects.
@@ -350,7 +350,7 @@ impl Connection {
 
     fn offer(&mut self, id: String, sdp: &str) -> String {
         if let Some(offered) = self.offered.as_ref().filter(|o| o.id == id) {
-            // An ICE restart (RFC 8829 section 5.2.2): the session continues.
+            // An ICE restart (RFC 8829 section 5.2.3.1): the session continues.
             return match offered.peer.answer_again(sdp) {
                 Ok(sdp) => Reply::Answer {
                     connection: &id,

@@ -52,7 +52,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// Executes the token's action. Returns the status of the session, or the refusal.
+/// Executes `action` if the request's token permits it. Returns the status of the session, or the refusal.
 pub(crate) fn allowed(
     shared: &Shared,
     headers: &HeaderMap,

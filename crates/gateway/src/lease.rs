@@ -106,7 +106,7 @@ impl Lease {
         }
     }
 
-    /// Executes the action of a portal's token and returns the resulting status.
+    /// Executes `action` if the portal's token permits it. Returns the resulting status.
     ///
     /// # Errors
     /// [`TokenRefused`] if the token does not permit the action. The lease is then unchanged.

@@ -35,7 +35,8 @@ pub fn payloads(slice: &[u8], mut each: impl FnMut(&[u8], bool)) {
             let (first, last) = (index == 0, index + 1 == parts);
             let edge = if first { START } else { 0 } | if last { END } else { 0 };
             packet.clear();
-            // Forbidden bit and nal_ref_idc of the NAL unit, then its type.
+            // The first byte (FU indicator) has the NAL unit's forbidden bit and nal_ref_idc. The second byte (FU
+            // header) has the unit's type.
             packet.push(header & 0xe0 | FU_A);
             packet.push(header & 0x1f | edge);
             packet.extend_from_slice(part);

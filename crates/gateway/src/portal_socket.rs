@@ -21,7 +21,8 @@ use crate::portal_requests;
 use crate::server::protocol;
 use crate::shared::{Endpoints, Shared};
 
-/// Maximum concurrent connections of the portal. Each browser takes one, and so does each request of the portal itself.
+/// Maximum concurrent connections of the portal. Each browser takes one until its WebSocket is upgraded. Each request
+/// of the portal itself takes one.
 const CONNECTIONS: usize = 64;
 
 /// Timeout of a connection with all its requests.

@@ -261,7 +261,7 @@ mod tests {
         // RFC 8489 section 6.2.1.
         assert_eq!(times, [0, 500, 1500, 3500, 7500, 15_500, 31_500]);
         assert_eq!(ids.len(), 1, "a retransmission is the same message");
-        // The transaction fails after 39.5 s. Then a new one starts.
+        // The transaction fails after 39.5 s. A new one starts `RESTART_DELAY` later, at this time.
         let (all, _) = sent(&mut reflexive, now);
         assert_eq!(all.len(), 1);
         assert!(ids.insert(all[0].1.clone()), "with another transaction");

@@ -65,7 +65,7 @@ impl VideoCodec {
         }
     }
 
-    /// The encoding name in SDP (RFC 6184 section 8.1, RFC 9628 section 6).
+    /// The encoding name in SDP (RFC 6184 section 8.2.1, RFC 9628 section 6).
     pub(crate) const fn encoding_name(self) -> &'static str {
         match self {
             VideoCodec::H264 => "H264",

@@ -1,9 +1,9 @@
 //! `dlsym` and `dlvsym` of this library. For hooked names, they return this library's functions. All other lookups are
 //! forwarded to the C library.
 //!
-//! They forward a lookup with a tail jump, so that the C library sees the original stack and caller: the result for
-//! `RTLD_NEXT` depends on the caller. Lookups with `RTLD_NEXT` are always forwarded, because only the linker knows this
-//! library's position among other interposing libraries.
+//! `dlsym` and `dlvsym` forward a lookup with a tail jump, so that the C library sees the original stack and caller:
+//! the result for `RTLD_NEXT` depends on the caller. Lookups with `RTLD_NEXT` are always forwarded, because only the
+//! linker knows this library's position among other interposing libraries.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::libc_symbols;
 
-/// The system's GL and X11 libraries, by their sonames. A function of the same name in another library (such as a
-/// browser's own EGL) is not hooked, because it calls a library of this list in turn.
+/// The system's GL and X11 libraries, by their sonames. A function with a hooked name in another library (such as a
+/// browser's own EGL) is not hooked, because that library calls a library of this list in turn.
 const LIBRARIES: [&CStr; 8] = [
     c"libGL.so.1",
     c"libGLX.so.0",

@@ -38,8 +38,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// unnoticeable delay).
 const TITLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The interval, while there are subscribers, at which the thread checks whether the image of an idle window must be
-/// read (guess: an acceptable delay).
+/// While there are subscribers, the thread checks at this interval whether the image of an idle window must be read
+/// (guess: an acceptable delay).
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The delay before the image of an overlaid window is read again, if the last attempt was too early (guess: a quarter
@@ -55,7 +55,7 @@ pub(crate) struct Session {
     shared: Arc<Shared>,
     /// Carries no message. It closes when the thread has ended.
     ended: Receiver<()>,
-    /// The number of the streamed window's last change that was passed to the thread.
+    /// The streamed window's changes are numbered. This is the last number that was passed to the thread.
     change: u64,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn start(
     std::panic::set_hook(Box::new(|_| {}));
     let (alive, ended) = sync_channel(0);
     let thread_shared = shared.clone();
-    // The thread blocks all signals, so that the game's own threads handle them.
+    // The thread blocks all signals except those of its own faults, so that the game's own threads handle them.
     let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-run", move || {
         let _alive = alive;
         if let Err(why) = thread_shared.run(size) {
@@ -262,7 +262,8 @@ impl Shared {
             None => WindowScope::Program,
         };
         guest.set_window_scope(scope);
-        // The X queries for the window take time, and a client may already be connected.
+        // With a requested title, no window gets input yet: the X queries for the window take time, and a client may
+        // already be connected.
         guest.set_window(input_window(None, scope));
         let mut follower = Follower {
             shared: self,
@@ -342,7 +343,7 @@ struct Follower<'a> {
     scope: WindowScope,
     /// The window, and the number of the change that selected it.
     followed: (u64, Option<XWindow>),
-    /// `None` if its display is unreachable.
+    /// `None` if there is no window, or if the window or its display is unreachable.
     tracker: Option<WindowTracker>,
 }
 

@@ -55,8 +55,8 @@ impl Stream {
     }
 
     /// Called before each swap. If this frame of this window must be read back, returns the frame's receiver. The
-    /// largest window is streamed. `window` returns the X window and is called once for each window. The first call
-    /// starts the stream on a separate thread. Until the stream is ready, no frame is requested.
+    /// largest window is streamed. `window` returns the X window and is called once for each window. The first call of
+    /// this method starts the stream on a separate thread. Until the stream is ready, no frame is requested.
     pub(crate) fn request_read(
         &'static self,
         key: Key,

@@ -18,11 +18,11 @@ use crate::frame::Message;
 /// 0.4 MB per frame, and a key frame is ten times as large).
 pub const MAX_SLICE: usize = 8 << 20;
 
-/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), doubled as a margin. An AAC access unit of two channels has
-/// at most 1536 bytes (ISO/IEC 14496-3 section 4.5.3.1).
+/// The longest Opus frame (RFC 6716 sections 3.2.1 and 3.4), doubled as a margin. An AAC access unit of two channels
+/// has at most 1536 bytes (ISO/IEC 14496-3 section 4.5.3.1).
 const MAX_PACKET: usize = 2 * 1275;
 
-/// Maximum subscribers in statistics, which is more than a host has (64 observers).
+/// Maximum number of subscribers in statistics. A host has fewer, because it admits at most 64 observers.
 pub const MAX_SUBSCRIBERS: usize = 128;
 
 /// A message of a host. Frame messages follow the order of the calls of

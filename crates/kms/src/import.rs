@@ -200,7 +200,7 @@ impl PlanarBuffer for Planes<'_> {
     }
 }
 
-/// A cache whose entries expire when they were not found for [`UNUSED`] searches.
+/// A cache. An entry expires when [`UNUSED`] successive searches have not found it.
 struct Recent<K, V> {
     /// The key, the value, and the number of the search that last found them.
     entries: Vec<(K, V, u64)>,

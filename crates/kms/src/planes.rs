@@ -34,8 +34,8 @@ impl Formats {
         let (modifiers, modifiers_at) = (header(4)?, header(5)?);
         let mut all = Vec::new();
         for entry in 0..modifiers {
-            // An entry: a mask that selects formats, the index of the format of its lowest bit, padding, and their
-            // modifier.
+            // An entry: a mask that selects formats, the index of the format for bit 0 of the mask, padding, and the
+            // modifier of the selected formats.
             let at = modifiers_at.checked_add(entry.checked_mul(24)?)?;
             let (mask, modifier) = (u64_at(blob, at)?, u64_at(blob, at.checked_add(16)?)?);
             let first = u32_at(blob, at + 8)? as usize;

@@ -170,9 +170,9 @@ impl Scene {
     }
 
     /// The pointer to display. For a player, it is at the position of the local pointer, which moves without waiting
-    /// for the host. For an observer, while motion is sent relatively, and before a pointing device has moved, it is at
-    /// the host's position. Its shape always comes from the host. `None` while the host hides it, and before the host
-    /// has sent a shape.
+    /// for the host. It is at the host's position in three cases: for an observer, while motion is sent relatively, and
+    /// before a pointing device has moved. Its shape always comes from the host. `None` while the host hides it, and
+    /// before the host has sent a shape.
     pub(crate) fn cursor(&self) -> Option<PlacedCursor> {
         let cursor = self.cursor.as_ref()?;
         let hosts = self.placement().pixel(cursor.at?);
@@ -353,7 +353,7 @@ mod tests {
         let bytes = scene.take_picture(Size::new(4, 2));
         assert!(!scene.is_complete());
         scene.put_picture(bytes, Size::new(4, 2), &(1..2));
-        // The picture is placed at 12 x 6, below a bar of one row.
+        // The picture covers 12 x 6 pixels, below a bar of one row.
         assert_eq!(scene.take_dirty(), 4..7);
         let bytes = scene.take_picture(Size::new(4, 2));
         scene.put_picture(bytes, Size::new(4, 2), &(0..0));

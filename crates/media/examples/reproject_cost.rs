@@ -1,7 +1,7 @@
 //! Prints the cost of reprojection on this machine in milliseconds per picture: `cargo run --release -p openuvr-media
 //! --example reproject_cost`.
 //!
-//! For each filter, 500 pictures of two eyes of 640x640 are drawn while the head turns.
+//! For each filter, 500 pictures are drawn while the head turns. Each picture has two eyes of 640x640 pixels.
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 use std::time::Instant;

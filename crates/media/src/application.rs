@@ -88,8 +88,8 @@ pub struct Application {
     root: Window,
     /// The window and its ancestors, up to a child of the root.
     line: Vec<Window>,
-    /// The window's process and its group leader. They are queried when a window is first compared with them, because
-    /// most checks of a key press need neither.
+    /// The window's process and its group leader. They are queried when another window is first compared with them,
+    /// because most checks for a key press need neither the process nor the leader.
     process: OnceCell<Option<u32>>,
     group: OnceCell<Option<Window>>,
 }

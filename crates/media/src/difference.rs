@@ -23,8 +23,8 @@ pub struct DifferenceMeter {
 }
 
 impl DifferenceMeter {
-    /// Compares rows of the first plane with the previous measured picture: luma of a planar picture, all components of a
-    /// packed picture. Returns `None` for the first picture, and after a change of size or format.
+    /// Compares rows of the first plane with the previous measured picture: luma of a planar picture, all components of
+    /// a packed picture. Returns `None` for the first picture, and after a change of size, format or row order.
     pub fn measure(&mut self, picture: &Picture<'_>) -> Option<Difference> {
         let layout = Some((picture.size, picture.format, picture.rows));
         let row = picture.size.width as usize * picture.format.packed().unwrap_or(1);

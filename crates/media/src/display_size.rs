@@ -284,7 +284,7 @@ impl DisplaySize {
             Err(why) => why.to_string(),
         };
         if both != before.size {
-            // Restores the old setting.
+            // Restores the old size of the screen.
             let _ = self.set_screen(before.size);
         }
         Err(format!(

@@ -15,9 +15,11 @@ pub enum PixelFormat {
     Bgr,
     /// Like [`PixelFormat::Bgr`] with red first.
     Rgb,
-    /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. Width and height are even.
+    /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. For an odd width or height, the half is
+    /// rounded up.
     Nv12,
-    /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Width and height are even.
+    /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. For an odd width or height, the half is
+    /// rounded up.
     I420,
     /// Luma, Cb and Cr planes of the same size; BT.709, limited range.
     I444,

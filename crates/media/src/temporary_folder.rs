@@ -66,8 +66,8 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Writes this machine's boot id to a lock file that was just opened. If this fails, the folder stays after its owner
-/// was killed.
+/// Writes this machine's boot id to a lock file that was just opened. If this fails, the folder remains if its owner is
+/// killed.
 pub fn mark(mut lock: &File) {
     let _ = lock.write_all(boot_id().as_bytes());
 }
@@ -89,7 +89,7 @@ pub fn remove_abandoned(parent: &Path, prefix: &str, lock: &str) {
             continue;
         }
         let mut options = OpenOptions::new();
-        // NFS locks only a file that is open for writing exclusively (flock(2)).
+        // On NFS, an exclusive lock requires that the file is open for writing (flock(2)).
         options.read(true).write(true);
         options.custom_flags(libc::O_NOFOLLOW);
         if let Ok(file) = options.open(entry.path().join(lock))
@@ -162,7 +162,8 @@ mod tests {
             fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
         };
         for n in 0..16 {
-            // The file system determines the order of the entries.
+            // The file system determines the order of the entries, so the test tries several names and orders of
+            // creation.
             let folder = parent.path().join(format!("{n}"));
             let fixed = folder.join(format!("fixed-{n}"));
             fs::create_dir(&folder).unwrap();

@@ -127,7 +127,7 @@ impl Owner {
         self.answer(&request);
     }
 
-    /// Answers the next request with the announcement (INCR) of this many bytes in parts.
+    /// Answers the next request with the announcement of an incremental transfer (INCR) of this many bytes.
     fn announce(&self, bytes: u32) -> SelectionRequestEvent {
         let request = self.request();
         let incr = self.atom("INCR");
@@ -229,8 +229,8 @@ fn a_silent_owner_times_out() {
     owner.own();
     let silent = ClipboardEvent::ReadFailed(ReadFailure::NoAnswer);
     assert_eq!(clipboard.next_event().unwrap(), silent);
-    // An owner that starts a transfer in parts and then stops also causes a timeout. The text of the next owner is read
-    // at once.
+    // An owner that starts an incremental transfer (INCR) and then stops also causes a timeout. The text of the next
+    // owner is read at once.
     std::thread::scope(|scope| {
         let owns = scope.spawn(|| {
             owner.own();

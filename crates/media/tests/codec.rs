@@ -119,7 +119,7 @@ fn keep(picture: &Picture<'_>) -> Planes {
     })
 }
 
-/// Feeds a frame, and asserts that its picture follows the last slice.
+/// Feeds a frame, and asserts that the decoder returns its picture with the last slice.
 fn feed(
     decoder: &mut dyn Decoder,
     frame: u32,
@@ -278,7 +278,7 @@ fn a_lost_slice_is_concealed_until_the_next_key_frame() {
 fn heavy_loss_never_stalls() {
     let film = film(&settings(SIZES[0], 8, 1), 60, &[40]);
     let clean = decode_clean(&film);
-    // About a third of the slices and every tenth frame are lost. Key frames arrive.
+    // Up to frame 39, about a third of the slices and every tenth frame are lost. Both key frames (1 and 40) arrive.
     let lost = |frame: u32, i: usize| {
         let dice = frame.wrapping_mul(2_654_435_761).rotate_left(i as u32) % 3;
         frame != 1 && frame < 40 && (dice == 0 || frame.is_multiple_of(10))

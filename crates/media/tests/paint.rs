@@ -147,7 +147,8 @@ fn painting_slice_by_slice_gives_the_complete_picture() {
             8,
             2,
         ),
-        // If a host announces a wrong size, the smaller width and the smaller height count.
+        // If the size that a host announces differs from the coded size, the picture has the smaller of the two widths
+        // and the smaller of the two heights.
         (
             Size::new(320, 200),
             Size::new(200, 400),
@@ -325,7 +326,7 @@ fn repeated_macroblocks_are_not_painted_again() {
                 on_paper = Some(frame);
                 pictures += 1;
             }
-            // Slices end within rows of macroblocks, and these rows must not be painted either.
+            // If nothing has changed, no row is painted, not even the rows of macroblocks within which a slice ends.
             let stands_still = frame.is_multiple_of(3) && reference(frame) == frame - 1;
             if stands_still && follows && frame % 13 != 4 {
                 assert_eq!(paper.painted, painted_before, "frame {frame}");

@@ -20,7 +20,7 @@ use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_media::present::to_bgrx;
 use openuvr_proto::units::Size;
 
-/// Widths with and without a rest after blocks of 8, 16 and 32 pixels, and odd heights.
+/// Widths with and without a remainder after blocks of 8, 16 and 32 pixels, and odd and even heights.
 const SIZES: [(u32, u32); 9] = [
     (1, 1),
     (2, 1),

@@ -330,7 +330,7 @@ impl Transport for Udp {
             from: own_of(to),
             segment: None,
             // Without an ECN field, the socket's class applies. Over IPv4, a class per datagram also replaces the
-            // socket's priority (ip(7)), which queueing disciplines with bands evaluate, such as pfifo_fast.
+            // socket's priority (ip(7)), which queueing disciplines with bands, such as pfifo_fast, evaluate.
             traffic_class: (ecn != Ecn::NotEct).then_some(TRAFFIC_CLASS | ecn as u8),
         };
         let outcome = if self.uses_gso(to) {
@@ -381,8 +381,8 @@ fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
     let _ = socket::set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY);
 }
 
-/// The address to bind instead of `address` after this error: if the kernel lacks IPv6, all addresses of the machine
-/// are IPv4 addresses. `None` for another address or error.
+/// The address to bind instead of `address` after this error: `0.0.0.0` instead of `[::]` if the kernel lacks IPv6.
+/// `None` for another address or error.
 fn ipv4_instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
     let all = address.is_ipv6() && address.ip().is_unspecified();
     let lacks_ipv6 = error.raw_os_error() == Some(libc::EAFNOSUPPORT);

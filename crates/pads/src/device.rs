@@ -48,7 +48,7 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
         return fail(why);
     }
     if flags & libc::O_NONBLOCK == 0 {
-        // SAFETY: as above. It can't fail for a descriptor that is open.
+        // SAFETY: all arguments are numbers. The call can't fail for a descriptor that is open.
         unsafe { libc::fcntl(fd, libc::F_SETFL, 0) };
     }
     fd

@@ -20,7 +20,7 @@ const VERSION: c_int = 0x01_0001;
 /// Maximum number of effects of a device.
 const MAX_EFFECTS: u32 = 16;
 
-/// Size of `struct ff_effect`, and offsets of the fields in use.
+/// Size of `struct ff_effect` in bytes.
 const EFFECT: usize = 48;
 
 /// For each device, a bit mask of the effect numbers in use by this process. If all numbers are in use, all are freed:
@@ -114,7 +114,8 @@ impl Answer {
         0
     }
 
-    /// Answers with a field of the description, at most `count` bytes. Returns the number of bytes.
+    /// Answers with a field of the description, truncated to the space. Returns `count`, or the size of the space if
+    /// that is smaller.
     ///
     /// # Safety
     /// The space must exist.

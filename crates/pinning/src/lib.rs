@@ -58,8 +58,8 @@ impl Error for InvalidFingerprint {}
 impl FromStr for CertificateHash {
     type Err = InvalidFingerprint;
 
-    /// Parses 64 hexadecimal digits, or a line of `openssl x509 -sha256 -fingerprint`, whose name for the digits depends
-    /// on the version. Colons are ignored.
+    /// Parses 64 hexadecimal digits, or the line that `openssl x509 -sha256 -fingerprint` prints. The label before the
+    /// digits depends on the version of OpenSSL. Colons are ignored.
     fn from_str(text: &str) -> Result<CertificateHash, InvalidFingerprint> {
         let text = match text.split_once('=') {
             Some((name, digits)) if name.eq_ignore_ascii_case("sha256 fingerprint") => digits,
@@ -81,8 +81,8 @@ impl FromStr for CertificateHash {
     }
 }
 
-/// A verifier that accepts only the certificate with one hash. The handshake still proves that the peer possesses the
-/// certificate's key.
+/// A verifier that accepts only the certificate with the given hash. The handshake still proves that the peer possesses
+/// the certificate's key.
 #[derive(Debug)]
 pub struct PinnedCertificate {
     hash: CertificateHash,

@@ -1,4 +1,4 @@
-//! The address of a portal, and the fingerprint of its certificate.
+//! The address of a portal.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -40,8 +40,8 @@ pub use login::Account;
 /// The interval at which the session's state is queried.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The pause between checks of time and `stop` while the client waits for the next query: the maximum delay until
-/// Ctrl-C takes effect.
+/// The pause between checks of the time and of `stop` while the client waits for the next query. It is the maximum
+/// delay until Ctrl-C takes effect during this wait.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long a portal may be unreachable while the client waits for the session (guess). Sessions survive the portal's
@@ -408,7 +408,7 @@ impl PortalSession {
             self.login
                 .http
                 .request("DELETE", &self.path(), Some(&self.login.credentials), None);
-        // A session that has ended by itself no longer exists.
+        // The portal may already have removed a session that has ended by itself.
         let stopped = response.and_then(|answer| match answer.status {
             404 => Ok(()),
             _ => answer.check_success(),

@@ -146,7 +146,7 @@ impl LogIn {
     }
 }
 
-/// Uses the cookie of an earlier log-in; `None` if the cookie is malformed or has expired.
+/// Uses the cookie of an earlier log-in; `None` if the cookie is malformed or the portal no longer accepts it.
 fn reuse(http: Http, stored: &StoredLogIn) -> Result<Option<LogIn>> {
     if !is_cookie(&stored.cookie) {
         return Ok(None);

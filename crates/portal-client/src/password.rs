@@ -10,7 +10,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use crate::address::PortalAddress;
 
-/// The environment variable with the file's path. It is used if no option gives the path.
+/// The environment variable with the path of the password file. It is used if no option gives this path.
 pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
 
 /// The maximum length of a password in bytes. Portals have the same limit.

@@ -34,12 +34,12 @@ import chart  # noqa: E402
 import repository  # noqa: E402
 
 ETCD, PEERS, API, NODE = 12379, 12380, 16443, 17250
-# The node's address, from the documentation block (RFC 5737). It is on the loopback interface. A kubelet would reject
-# 127.0.0.1.
+# The node's address, from a block reserved for documentation (RFC 5737). It is on the loopback interface. A kubelet
+# would reject 127.0.0.1.
 ADDRESS = "198.51.100.1"
 # The plugins of Debian's package containernetworking-plugins.
 CNI = "/usr/lib/cni"
-# Time until a silent node counts as lost. The default of 40 s would make tests longer.
+# Time until a silent node counts as lost. The default of 50 s would make tests longer.
 NODE_GRACE = "20s"
 SESSION_IMAGE = "openuvr.test/session:1"
 PAUSE_IMAGE = "openuvr.test/pause:1"
@@ -213,7 +213,7 @@ def install_portal(folder):
     """
     kubectl(folder, "apply", "--validate=strict", "-f", str(manifests(folder) / "portal.yaml"))
     listing = ["get", "pods", "--namespace=openuvr", "--selector=app.kubernetes.io/name=openuvr-portal", "-o", "name"]
-    # A Deployment is accepted even if Pod Security refuses its Pods, so this waits for a Pod.
+    # A Deployment is accepted even if Pod Security refuses its Pods, so this function waits for a Pod.
     until("admission of the portal's Pod", lambda: kubectl(folder, *listing).strip())
 
 

@@ -112,8 +112,8 @@ def write(folder, controller, node):
     key.chmod(0o600)
     (folder / "state").mkdir(exist_ok=True)
     names = f"edge[1-{NODES}]"
-    # By default, the daemons listen only on the loopback address, to which the machine's name resolves. At other
-    # addresses, the daemons accept only requests that are authenticated with the cluster's key.
+    # With the default arguments of `up`, the daemons listen only on the loopback address, to which the machine's name
+    # resolves. At other addresses, the daemons accept only requests that are authenticated with the cluster's key.
     loopback = controller == node == "127.0.0.1"
     addresses = "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny" if loopback else ""
     (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[0-1]\n")

@@ -22,7 +22,7 @@ use std::thread;
 const HEADERS: &str = "Set-Cookie: openuvr-portal=0; Path=/\r\nSet-Cookie: __Host-openuvr-portal=0; Path=/; Secure\r\n\
      Access-Control-Allow-Origin: *\r\nClear-Site-Data: \"*\"\r\nLocation: https://evil.example/\r\nX-Evil: 1\r\n";
 
-/// The program's folder, which is removed when the program ends.
+/// The program's folder. It is removed if `main` returns, but not if a signal kills the program.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

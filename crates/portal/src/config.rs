@@ -1,4 +1,4 @@
-//! The portal's configuration: a TOML file, with overrides from the command line.
+//! The portal's configuration: a TOML file, with overrides from the command line and the environment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,7 +62,7 @@ pub(crate) struct Config {
 pub(crate) struct Limits {
     /// Concurrent sessions per user, unless the account overrides it.
     pub(crate) sessions: u32,
-    /// Maximum time in seconds that a session may take to start, without its time in the queue.
+    /// Maximum time in seconds that a session may take to start, not counting its time in the queue.
     pub(crate) start: u64,
     /// Maximum time in seconds that a session may be queued.
     pub(crate) queue: u64,
@@ -151,7 +151,7 @@ fn scratch_mib() -> u64 {
     SCRATCH >> 20
 }
 
-/// The group of the account in the images of `./dev image`.
+/// The UID and GID of the account in the images of `./dev image`.
 fn saves_group() -> i64 {
     1000
 }
@@ -160,8 +160,8 @@ fn namespace() -> String {
     "openuvr".to_owned()
 }
 
-/// The default session program of clusters. It listens on all addresses, because the portal does not know the node in
-/// advance.
+/// The default session program of clusters. It listens on all IPv4 addresses, because the portal does not know the node
+/// in advance.
 fn program_of_clusters() -> Vec<String> {
     ["openuvr", "session", "--listen=0.0.0.0"]
         .map(str::to_owned)

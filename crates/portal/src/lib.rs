@@ -2,7 +2,7 @@
 //! this machine or on a cluster's servers.
 //!
 //! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). The crate is also a
-//! library, which the test suite of the launchers and the fuzz targets use.
+//! library, which the fuzz targets and the launchers' test suite use.
 #![forbid(unsafe_code)]
 
 // The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.

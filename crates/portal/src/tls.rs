@@ -12,7 +12,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tracing::{info, warn};
 
-/// The ALPN protocol of HTTP (RFC 7301).
+/// The ALPN protocol ID of HTTP/1.1 (RFC 7301, section 6).
 const HTTP: &[u8] = b"http/1.1";
 
 /// Interval at which the files are checked; a guess: operators load the page soon after they replace the files.

@@ -126,7 +126,8 @@ fn secret(file: &Path) -> Result<hmac::Key, TurnError> {
     let text = text.trim();
     match text.is_empty() {
         false => Ok(hmac::Key::new(
-            // The relay computes an HMAC-SHA1, as RFC 8489 does.
+            // The relay computes this MAC with HMAC-SHA1, like the attribute MESSAGE-INTEGRITY of STUN (RFC 8489,
+            // section 14.5).
             hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             text.as_bytes(),
         )),

@@ -119,7 +119,7 @@ fn password(from_input: bool) -> Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Another portal on this machine may use another database.
+/// Prints which database contains the account, because another portal on this machine may use another database.
 fn print_database(store: &Store) {
     println!("The account is in the database {}", store.location());
 }

@@ -1,8 +1,8 @@
 //! The state of the controllers in a user's hands: poses, buttons and axes; and haptic effects for the hands.
 //!
 //! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is not an input event: as with
-//! poses, only the newest state matters, and lost states are not retransmitted. A press or touch of a button that is
-//! shorter than the interval between two states may not be reported.
+//! poses, only the newest state matters, and lost states are not retransmitted. A press or touch that is shorter than
+//! the interval between two states may go unreported.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub enum Hand {
 }
 
 impl Hand {
-    /// Both.
+    /// Both hands.
     pub const ALL: [Hand; 2] = [Hand::Left, Hand::Right];
 
     /// The hand's index in arrays of both hands.
@@ -196,7 +196,8 @@ pub(crate) fn in_place(states: Controllers) -> Controllers {
 pub struct ReceivedControllers {
     /// The player.
     pub subscriber: SubscriberId,
-    /// The number of the state. The client increases it by one for each state that it sends.
+    /// The number of the state. It increases by one for each state: a client counts the states that it sends, and the
+    /// host counts the states of an external subscriber.
     pub number: u32,
     /// Left and right.
     pub states: Controllers,

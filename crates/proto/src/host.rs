@@ -77,13 +77,13 @@ pub struct HostPolicy {
 const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 
 /// Silence after which a player's keys stop repeating. A window system repeats a key after 200 ms or more. Clients send
-/// their pressed keys more often than this limit (`client::PRESSED_KEYS_INTERVAL`).
+/// their pressed keys at shorter intervals (`client::PRESSED_KEYS_INTERVAL`).
 const REPEAT_WITHIN: Duration = Duration::from_millis(100);
 
 /// Maximum number of replies per second to datagrams of unknown sessions.
 const ANSWERS_PER_SECOND: usize = 16;
 
-/// Maximum number of these replies per second to one network.
+/// Maximum number of replies per second to datagrams of unknown sessions from one network.
 const ANSWERS_PER_NETWORK: usize = 4;
 
 /// All subscribers of a host.
@@ -158,12 +158,12 @@ impl Host {
         self.ecn_feedback = true;
     }
 
-    /// Sets the rumble of a player's pad and notifies its client.
+    /// Sets the rumble of one of the player's pads and notifies the player's client.
     pub fn rumble(&mut self, now: Instant, pad: PadId, rumble: Rumble) {
         self.rumbles.set(now, pad, rumble);
     }
 
-    /// Starts a vibration of a player's controller and notifies its client.
+    /// Starts a vibration of one of the player's controllers and notifies the player's client.
     pub fn haptic(&mut self, now: Instant, haptic: Haptic) {
         self.haptics.set(now, haptic);
     }

@@ -11,8 +11,8 @@ use crate::time::{Instant, PeerInstant};
 use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Stage, Stamps};
 use crate::wire::control::Report;
 
-/// Time after which a frame counts as unreported if neither it nor a newer frame was reported. Reports are repeated
-/// about every two round trips, so several repetitions were lost.
+/// Time after which a frame counts as unreported if no report has closed it. Reports are repeated about every two round
+/// trips, so several repetitions were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of frames without a report: the frames within [`REPORT_TIMEOUT`] at 240 frames/s, rounded up. The

@@ -4,7 +4,7 @@
 //! is the client's, with its own origin. A pose is not an input event: only the newest pose matters, and lost poses are
 //! not retransmitted.
 //!
-//! The application extrapolates a pose from `sampled`, the time for which it is valid, with its velocities.
+//! The application extrapolates a pose with the pose's velocities from `sampled`, the time for which the pose is valid.
 
 use std::time::Duration;
 

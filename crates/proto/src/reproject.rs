@@ -1,10 +1,11 @@
 //! Reprojection: maps the pixels of a drawn picture to the display after the head has turned.
 //!
-//! A picture shows the view of an eye from one position. If the head only turns, the same rays hit the same objects, and the
-//! new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the cameras of the drawn and of the
-//! displayed picture, and R the rotation from the current eye to the eye for which the picture was drawn. Reprojection
-//! compensates for the rotation between the pose and the display. It is not exact if the head also changes its position, and
-//! does not compensate for moving objects, because both would require the depth of each pixel.
+//! A picture shows the view of an eye from one position. If the head only turns, the same rays hit the same objects,
+//! and the new picture is the old one under a homography: H = K · R · K'⁻¹, with K and K' the cameras of the drawn and
+//! of the displayed picture, and R the rotation from the current eye to the eye for which the picture was drawn.
+//! Reprojection compensates for the rotation between the pose and the display. It is not exact if the head also changes
+//! its position, because a correction would require the depth of each pixel. It does not compensate for moving objects,
+//! because that would require their motion.
 //!
 //! Conventions are those of OpenXR: right-handed, y up, -z forward. The centre of the first pixel is at 0.5, 0.5; rows
 //! are counted from the top.

@@ -20,7 +20,7 @@ pub enum TransportKind {
 }
 
 impl TransportKind {
-    /// All of them.
+    /// All transports.
     pub const ALL: [TransportKind; 5] = [
         TransportKind::Udp,
         TransportKind::UdpGso,

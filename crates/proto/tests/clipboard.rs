@@ -30,7 +30,7 @@ struct World {
     /// The clipboard texts received at each client.
     at_client: Vec<Vec<ClipboardText>>,
     /// Each notification to a client that the host's application uses relative motion: the client, and the number of
-    /// datagrams that the client had received by then.
+    /// datagrams that [`World::settle`] had delivered to clients by then.
     mouse: Vec<(usize, usize)>,
     now: Instant,
 }
@@ -172,7 +172,7 @@ fn observers_neither_send_nor_receive_clipboard_text() {
     assert!(world.host_copies("for the player"));
     assert!(world.at_host.is_empty() && world.at_client[1].is_empty());
     assert_eq!(world.at_client[0].len(), 1);
-    // A second client takes over as player while a text of the previous player is in transit.
+    // A third client takes over as player while texts to and from the previous player are in transit.
     assert!(world.clients[0].1.clipboard(long().as_str().into()));
     assert!(world.host.clipboard(long().as_str().into()));
     world.join(2, true);

@@ -31,7 +31,7 @@ fn ms(ms: i64) -> Instant {
     Instant(ms * 1_000_000)
 }
 
-/// A sender, and the datagrams of its current frame.
+/// A sender, and the slices of its current frame.
 struct Sender {
     media: VideoSender,
     slices: Vec<Vec<u8>>,

@@ -350,7 +350,7 @@ fn constant_reordering_has_no_effect() {
     assert_eq!(out.ends, [(FrameId(1), Some(Fidelity::Complete))]);
 }
 
-/// Two gaps in one frame are both closed in time, without waiting for the next frame.
+/// The receiver stops waiting for both gaps of a frame after the reordering time, and does not wait for the next frame.
 #[test]
 fn a_second_gap_does_not_wait_for_the_next_frame() {
     let frame = Frame {

@@ -190,7 +190,7 @@ fn a_player_announces_its_pads_once_the_host_accepts_them() {
     assert_eq!(world.inputs(), there);
     world.input(0, held(1, 0, 0));
     assert_eq!(world.inputs(), [held(1, 0, 0)]);
-    // This gamepad exceeds the maximum number.
+    // The host accepts only the gamepads 0 and 1.
     world.input(0, connected(2));
     world.input(0, held(2, SOUTH, 0));
     assert_eq!(world.inputs(), []);

@@ -183,7 +183,7 @@ fn no_key_repeats_of_a_player_that_is_silent() {
     assert_eq!(repeats(&mut host), []);
 }
 
-/// Otherwise, no key of the next player would repeat.
+/// If key repeat stayed disabled, no key of the next player would repeat.
 #[test]
 fn keys_repeat_again_when_a_silent_player_leaves() {
     for taken_over in [false, true] {
@@ -346,7 +346,7 @@ fn only_the_player_has_controllers_and_haptics() {
     let _ = updates(&mut host, PLAYER);
     let trigger = |trigger| {
         let state = ControllerState::new(Hand::Left);
-        // The state is at the index of the other hand, so the host assigns it to that hand.
+        // The left hand's state is at the index of the right hand, so the host assigns it to the right hand.
         [None, Some(ControllerState { trigger, ..state })]
     };
     let held = |host: &Host| {

@@ -213,8 +213,8 @@ fn a_long_gap_ends_at_once_and_costs_no_memory() {
     let last = &datagrams[count - 1];
     receiver.handle_datagram(at(9), last).unwrap();
     received.drain(&mut receiver, at(9), &lengths);
-    // The payloads that exceed the limit are skipped, including a payload that arrived. The receiver waits for the
-    // others.
+    // All payloads before the newest `MAX_WAITING` are skipped, including those that have arrived. The receiver waits
+    // for the payloads that are missing among the newest.
     assert_eq!(received.0.len(), count - MAX_WAITING as usize);
     let due = receiver.next_timeout().unwrap();
     received.drain(&mut receiver, due, &lengths);

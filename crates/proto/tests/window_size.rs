@@ -54,7 +54,7 @@ fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Si
 fn the_latest_size_arrives_behind_the_offer() {
     let (mut host, mut client) = pair();
     let [first, last] = [Size::new(640, 360), Size::new(1280, 720)];
-    // The client sets two sizes before the host has received its offer. The second size replaces the first.
+    // The client sets two sizes before the host has received the client's offer. The second size replaces the first.
     client.window_size(first);
     client.window_size(last);
     assert_eq!(exchange(&mut host, &mut client, Instant(0)), [last]);

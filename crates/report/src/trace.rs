@@ -503,8 +503,8 @@ impl Trace {
         )
     }
 
-    /// Writes a value of a counter of a subscriber's process. Counters of one process and name are one track, and
-    /// several subscribers may have the same name.
+    /// Writes a counter value for a subscriber's process. Perfetto draws counters with the same process and name as one
+    /// track. Several subscribers may have the same name, so each uses its own process.
     fn counter(
         &mut self,
         process: u32,

@@ -1,10 +1,10 @@
-//! The CSV with one row for each captured frame and subscriber (RFC 4180, with the header in row 1).
+//! The CSV with one row for each captured frame and subscriber (RFC 4180, but with LF line ends; row 1 is the header).
 //!
 //! The time of a stage is in nanoseconds on the clock of the machine where the stage happens.
-//! `FirstReceived_host_clock` is the client's first stage on the host's clock, from which all other client stages can
-//! be converted. Unmeasured values are empty. The sound columns contain the client's last report: latency (median and
-//! 99th percentile of its last second), jitter and playout delay in nanoseconds; sample frames concealed in total and
-//! in the longest concealment; payloads discarded; and underruns.
+//! `FirstReceived_host_clock_ns` is the time of the client's first stage on the host's clock. With it, the times of all
+//! other client stages can be converted to the host's clock. Unmeasured values are empty. The sound columns contain the
+//! client's last report: latency (median and 99th percentile over the last second), jitter and playout delay in
+//! nanoseconds; sample frames concealed in total and in the longest concealment; payloads discarded; and underruns.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};

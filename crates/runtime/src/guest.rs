@@ -198,7 +198,7 @@ struct Drawing {
 impl Guest {
     /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called for one notice
     /// at a time: during this call for warnings, and afterwards in the notice thread. After the guest has been dropped,
-    /// it is no longer called.
+    /// `on_notice` is no longer called.
     ///
     /// # Errors
     /// Returns a one-line error if a component cannot be opened or a value is out of range.

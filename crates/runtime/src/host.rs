@@ -214,8 +214,8 @@ struct Shared {
     /// read it.
     key_frame_interval: AtomicU64,
     /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions. The threads of
-    /// secondary renditions must not lock the sessions themselves: they have no real-time priority, and the player's
-    /// thread would wait for them.
+    /// secondary renditions must not lock the sessions themselves: they have no real-time priority, and the media
+    /// thread, which serves the player, would wait for them.
     ends: SyncSender<FrameOutcome>,
     /// The wake-up sites of the control thread, of the control thread's timer, and of the media thread.
     to_control: WakeupSite,
@@ -309,7 +309,7 @@ impl Shared {
         }
     }
 
-    /// Ends the host.
+    /// Posts the notice of the host's end. The owner of the host then stops it.
     fn finish(&self, notice: Notice) {
         self.notices.finish(notice);
     }

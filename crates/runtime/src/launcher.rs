@@ -195,7 +195,7 @@ impl Launcher {
     }
 }
 
-/// Maximum bytes of the text of a report that is otherwise too long.
+/// If a report is too long, its text is truncated to this many bytes.
 const MAX_TEXT: usize = LaunchReport::MAX_LEN / 2;
 
 /// Encodes a report. If it is too long, its text is truncated. `None` if it is too long for another reason.

@@ -36,5 +36,5 @@ pub mod store;
 mod sys;
 pub mod trust_store;
 
-/// The default port of a host (guess: no service to which IANA has assigned this number is in use).
+/// The default port of a host. IANA has assigned this number to another service, which is not in use (guess).
 pub const PORT: u16 = 4710;

@@ -182,8 +182,8 @@ pub struct Scheduler {
     latencies: SchedulingLatencies,
 }
 
-/// Signals that the kernel sends to a thread for a fault of this thread. If they were blocked, they would end the
-/// process without a call of the application's handler or of the Rust runtime's (stack overflow).
+/// Signals that the kernel sends to a thread for a fault of this thread. If these signals were blocked, they would end
+/// the process without calling the application's signal handler, or the Rust runtime's handler for stack overflows.
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,

@@ -199,7 +199,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let replaced =
         written.and_then(|()| fs::rename(&temporary, path).map_err(|e| failed("replace", path, e)));
     if let Err(why) = replaced {
-        // The rest of a secret key must not stay behind, for example on a full disk.
+        // A part of a secret key must not stay behind, for example if the disk is full.
         let _ = fs::remove_file(&temporary);
         return Err(why);
     }

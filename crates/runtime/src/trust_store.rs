@@ -288,8 +288,8 @@ impl HostStore {
         Some(&host.address)
     }
 
-    /// The address under which a host with the same host name as `address` and another port is stored. `None` if there
-    /// is none, or if several such hosts have different keys.
+    /// The stored address with the same host name as `address`, but another port. `None` if there is no such address,
+    /// or if the hosts at several such addresses have different keys.
     #[must_use]
     pub fn on_other_port(&self, address: &str) -> Option<&str> {
         let (name, _) = address.rsplit_once(':')?;

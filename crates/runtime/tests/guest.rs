@@ -100,7 +100,7 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
         config_dir: Some(folder.join(name)),
         realtime: false,
         fps: 240.0,
-        // Otherwise, the host sends fewer bits and skips frames after delays of a slow machine.
+        // An adaptive host would send fewer bits and skip frames after delays of a slow machine.
         adaptive: false,
         csv: Some(folder.join(format!("{name}.csv"))),
         ..Config::default()
@@ -356,8 +356,8 @@ fn registered_devices_reach_descriptors_or_the_display() {
     assert_eq!(out.read(&mut [0]).unwrap(), 0, "nothing more");
 }
 
-/// The mean size in bytes of the last 20 of a hundred noise frames, without repetitions of a picture, and the picture
-/// size that the player saw.
+/// Streams a hundred noise pictures. Returns the mean size in bytes of the last 20 frames that are not repetitions, and
+/// the picture size that the client showed.
 fn noise_seen(name: &str, constraints: ClientConstraints) -> (u32, Size) {
     let folder = tempfile::tempdir().unwrap();
     let size = Size::new(320, 180);

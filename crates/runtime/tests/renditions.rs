@@ -324,9 +324,10 @@ impl Rig {
             config_dir: Some(folder.path().join("host")),
             realtime: false,
             link: Some(TransportKind::Udp),
-            // Otherwise, the host skips frames after a stall in which a client's socket overflows.
+            // An adaptive host would skip frames after a stall in which a client's socket overflows.
             adaptive: false,
-            // Otherwise, a slow host sends a picture again if it captures no other picture for 100 ms.
+            // With static refinement, a slow host would send a picture again if it captured no other picture for 100
+            // ms.
             static_refinement: false,
             ..Config::default()
         };
@@ -515,13 +516,13 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
             (rig.impairment.waited.load(Ordering::Relaxed) > before).then_some(())
         });
         let seen = rig.see_as_captured([&player], 120);
-        // The blocked observer may have shown the frames that were sent before.
+        // The blocked observer may have shown frames that were sent before it was blocked.
         let newest = watcher.seen.try_iter().flatten().last();
         rig.impairment.block(false);
         let [seen] = seen?;
         let newest = newest.map_or(0, |(number, _)| number);
         assert!(newest < seen[60].0, "it is blocked");
-        // It continues from the newest picture.
+        // The observer continues from the newest picture.
         let after = watcher.see(20);
         assert!(
             after[1].0 > seen[60].0,
@@ -529,7 +530,7 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
         );
         rig.check(&after)
     });
-    // The frames that it missed are recorded.
+    // The frames that the blocked observer missed are recorded.
     let superseded = Outcome::Dropped {
         stage: Stage::Converted,
         why: DropCause::Superseded,
@@ -637,7 +638,7 @@ fn only_the_players_video_arrives_with_ect1() {
             .all(|counts| (counts.ect0, counts.ce) == (0, 0))
     );
     let first = counts.iter().position(|counts| counts.ect1 > 0).unwrap();
-    // The first report with ECT(1) may also count datagrams of earlier frames.
+    // The first two reports from the first ECT(1) on may also count datagrams of earlier frames.
     let rest = &counts[first + 2..];
     assert!(rest.iter().all(|counts| counts.not_ect == 0), "{rest:?}");
     assert_eq!(ecn(&rig.log, 1), [], "an observer is not asked for counts");

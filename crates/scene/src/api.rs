@@ -1,5 +1,5 @@
-//! The scene as an application of the C API. It reads its pictures into a pixel buffer, as in the paper's listing.
-//! libopenuvr takes the pictures from this buffer. The library is opened at run time.
+//! The scene as an application of the C API. It reads its pictures into a pixel buffer, as in the listing of the
+//! OpenUVR paper. libopenuvr takes the pictures from this buffer. The library is opened at run time.
 
 mod sys;
 

@@ -10,7 +10,7 @@ use openuvr_clock as clock;
 use openuvr_media::pad::FIRST_EVENT;
 use openuvr_media::pad::codes::{ABS_X, EV_ABS};
 
-/// The size of the time in a `struct input_event` (linux/input.h) that consists of two longs.
+/// The size of the time in a `struct input_event` (linux/input.h): two longs.
 const TIME_BYTES: usize = 2 * size_of::<libc::c_long>();
 const EVENT_BYTES: usize = TIME_BYTES + 8;
 

@@ -390,7 +390,7 @@ fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         None => paths.extend(set("XDG_RUNTIME_DIR").map(|of| Path::new(&of).join("pulse"))),
     }
     for socket in [SOCKET, API_SOCKET] {
-        // The whole folder is needed, because it also contains control files.
+        // The socket's whole folder is made accessible, because it also contains control files.
         let folder = set(socket).and_then(|of| Some(Path::new(&of).parent()?.to_owned()));
         paths.extend(folder);
     }

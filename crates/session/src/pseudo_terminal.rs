@@ -32,7 +32,7 @@ impl PseudoTerminal {
     /// terminal. If the system provides no pseudo-terminal, the game writes to this terminal.
     pub fn attach(command: &mut Command) -> Option<PseudoTerminal> {
         let (out_is, error_is) = (out::is_terminal(), out::error_is_terminal());
-        // Without a terminal, progress lines cannot interrupt other lines.
+        // Without a terminal, this program draws no table that the game's output could interrupt.
         if !out_is && !error_is {
             return None;
         }

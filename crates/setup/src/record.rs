@@ -295,7 +295,7 @@ mod tests {
             assert!(why.contains(&format!(" owns {path}, ")), "{why}");
         };
         if !geteuid().is_root() {
-            // The folder is one of root.
+            // The folder is a link to `/usr`, which belongs to root.
             fs::create_dir_all(folder.parent().unwrap()).unwrap();
             symlink("/usr", &folder).unwrap();
             refused(FOLDER);

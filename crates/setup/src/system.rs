@@ -27,8 +27,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("usermod", "passwd"),
 ];
 
-/// The folders in which programs are searched. `PATH` is not used, because some configurations of sudo pass the `PATH`
-/// of the calling user.
+/// The folders in which setup searches for programs. `PATH` is not used, because some configurations of sudo pass the
+/// `PATH` of the calling user.
 const FOLDERS: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use openuvr_proto::quantile::{UNITS, rank};
 
-/// A histogram of durations: 16 buckets for each power of two of nanoseconds.
+/// A histogram of durations: 16 buckets between two successive powers of two, in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Lateness {
     buckets: Vec<u64>,

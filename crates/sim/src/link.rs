@@ -30,7 +30,7 @@ use crate::schedule::ImpairmentSchedule;
 pub struct Counters {
     /// Datagrams passed to the model.
     pub sent: u64,
-    /// Bytes of these datagrams.
+    /// Bytes of the datagrams passed to the model.
     pub sent_bytes: u64,
     /// Delivered.
     pub delivered: u64,
@@ -237,8 +237,8 @@ impl LinkModel {
         Some((arrived, packet))
     }
 
-    /// The time at which to call [`LinkModel::poll`] next: the arrival of the next datagram. With a queue discipline,
-    /// it may be the earlier time at which a datagram leaves the bottleneck.
+    /// The time at which to call [`LinkModel::poll`] next: the arrival of the next datagram. With a discipline other
+    /// than tail drop, it may be the earlier time at which a datagram leaves the bottleneck.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next_timeout);

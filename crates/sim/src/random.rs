@@ -9,7 +9,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence number `stream` of a seed. Different streams are uncorrelated.
+    /// The sequence of a seed that has the number `stream`. Different streams are uncorrelated.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Random {
         let mut start = Random(seed);

@@ -78,7 +78,7 @@ pub struct World {
     pub decisions: Vec<(Instant, ControlEvent)>,
     /// Key frames with their start times.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
-    /// Intra refreshes: the first frame of each, and its length in frames.
+    /// Intra refreshes: the first frame of each, and the number of frames after it until the refresh is complete.
     pub refreshes_sent: Vec<(FrameId, u16)>,
     /// For each session, the host's records of its frames, with the outcome of each frame.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
@@ -105,7 +105,7 @@ impl World {
         World::with_observers(seed, second_player, 2)
     }
 
-    /// The same world with another maximum number of observers.
+    /// Like [`World::new`], with another maximum number of observers.
     #[must_use]
     pub fn with_observers(seed: u64, second_player: SecondPlayer, max_observers: usize) -> World {
         World {
@@ -183,8 +183,8 @@ impl World {
         self.views = vec![view];
     }
 
-    /// Makes one of `frames` pictures differ in most of its area from the previous one. Call this method after
-    /// [`World::adapt`].
+    /// Makes every `frames`-th picture a flash, which differs strongly from the previous picture and takes more bits.
+    /// Call this method after [`World::adapt`].
     pub fn flash_every(&mut self, frames: u32) {
         for content in self
             .views

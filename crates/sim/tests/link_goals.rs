@@ -1,6 +1,6 @@
-//! The goals of two links: the first seconds on a link that is narrower than the stream, and losses in bursts. Each
-//! test prints the figures of every run. Frames that a client would skip, because the next frame is complete at the
-//! same time, do not count as displayed.
+//! The goals for two links: one is narrower than the stream, and is measured from the first frame on; the other one
+//! loses datagrams in bursts. Each test prints the figures of every run. Frames that a client would skip, because the
+//! next frame is complete at the same time, do not count as displayed.
 #![allow(clippy::print_stderr, reason = "the harness keeps it")]
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn run(link: &Impairment, complexity: f64, before: Duration, seed: u64) -> Run {
     run_flashing(None, link, complexity, before, seed)
 }
 
-/// As [`run`]; one of `flash_every` pictures flashes.
+/// Like [`run`], with a flash in every `flash_every`-th picture.
 fn run_flashing(
     flash_every: Option<u32>,
     link: &Impairment,
@@ -125,7 +125,7 @@ fn a_stream_starts_on_a_link_that_is_too_narrow_for_it() {
     assert!(mean(&usual, |run| run.p99) <= 25.0);
 }
 
-/// On the narrow link, some pictures take nine times the bits of another picture at the same quantiser.
+/// On the narrow link, some pictures take nine times the bits of the other pictures at the same quantiser.
 #[test]
 fn flashes_do_not_fill_a_narrow_link() {
     let link = narrow_link();

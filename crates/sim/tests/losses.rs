@@ -1,5 +1,5 @@
 //! FEC and retransmission on lossy links: twenty seconds of 10 Mb/s at 60 frames per second over each link, with and
-//! without these repairs. The expected counts hold for one seed, and are the same on every machine.
+//! without these repairs. The expected counts hold for the fixed seeds of the tests, and are the same on every machine.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,

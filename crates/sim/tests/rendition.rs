@@ -209,7 +209,7 @@ fn an_observers_slices_do_not_wait_for_the_players_link() {
 }
 
 /// While something moves, the requested key frame is the next captured frame. An additional frame for each request
-/// would fill a link of twice the rate with key frames.
+/// would fill even a link of twice the stream's rate with key frames.
 #[test]
 fn a_key_frame_replaces_a_moving_frame() {
     let mut world = World::new(7, SecondPlayer::Refuse);

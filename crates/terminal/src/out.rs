@@ -193,7 +193,7 @@ impl io::Write for Entry {
     }
 }
 
-/// The text with unprintable characters replaced by Rust escape sequences.
+/// The text with unprintable characters, except line breaks and tabs, replaced by Rust escape sequences.
 fn escape_control_characters(text: &str) -> String {
     let harms = |c: char| !is_printable(c) && c != '\n' && c != '\t';
     let mut out = String::with_capacity(text.len());

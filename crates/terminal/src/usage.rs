@@ -174,12 +174,12 @@ pub fn renamed(name: &str) -> Option<&'static str> {
         .find_map(|(old, new)| (*old == name).then_some(*new))
 }
 
-/// Old and new name of an option that is still accepted. With the old name, the value is a number of seconds. With the
-/// new name, it has a unit.
+/// Old and new name of an option. The old name is still accepted. With the old name, the value is a number of seconds.
+/// With the new name, it has a unit.
 const RENAMED_OPTION: (&str, &str) = ("seconds", "duration");
 
-/// Joins an option and its negative value with `=`, because clap would mistake the value for an unknown option.
-/// Replaces the [`RENAMED_OPTION`].
+/// Joins an option and its negative value with `=`, because clap would mistake the value for an unknown option. Also
+/// replaces the old name in [`RENAMED_OPTION`] with the new one.
 fn normalize(command: &Command, words: impl Iterator<Item = OsString>) -> NormalizedArgs {
     let mut command = command;
     let mut renamed = None;

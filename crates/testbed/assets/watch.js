@@ -8,7 +8,8 @@ globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peer
 const stampOf = async (video, mediaTime) => {
   const picture = new VideoFrame(video);
   try {
-    // If the two times differ, a newer picture has already replaced the picture for which this callback was called.
+    // If the picture's timestamp is not `mediaTime`, a newer picture has already replaced the picture for which this
+    // callback was called.
     if (Math.abs(picture.timestamp / 1e6 - mediaTime) > 1e-4) return undefined;
     const width = picture.visibleRect.width;
     const height = 2 * Math.ceil(width / 80);

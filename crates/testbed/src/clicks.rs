@@ -1,8 +1,8 @@
 //! Clicks and flashes that the scene emits together: the times at which each click was played at the host and at the
 //! client, and the delay of sound relative to the picture (A/V offset).
 //!
-//! The recorder uses the same code as a host to record the sinks of host and client. The time of a click is the time of
-//! its first loud sample. The times of a flash come from the bar code, which counts the flashes.
+//! The recorder captures the sinks of host and client with the same code with which a host captures sound. The time of
+//! a click is the time of its first loud sample. The times of a flash come from the bar code, which counts the flashes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,7 +91,7 @@ impl ClickRecorder {
                         there.extend(found);
                     }
                     Ok(AudioEvent::TimedOut) => {}
-                    // The report counts the missing clicks.
+                    // The recorder ends without a message, because the report counts the missing clicks.
                     Err(_) => return,
                 }
             }

@@ -1,4 +1,4 @@
-//! The files of an inertial sensor as Linux IIO has them, and its samples.
+//! The files of an inertial sensor in the form of Linux IIO, and the sensor's samples.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -68,7 +68,7 @@ pub fn attributes() -> Vec<(String, String)> {
     attributes
 }
 
-/// The samples of a turn by these degrees to the left. Each sample is an angular velocity in digits.
+/// The samples of a turn to the left by `degrees`. Each sample is an angular velocity in digits.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -478,7 +478,7 @@ fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
     })
 }
 
-/// A new directory for one run, which is removed when dropped.
+/// A new directory for one run. The directory is removed when this value is dropped.
 #[derive(Debug)]
 pub struct TemporaryDir(TempDir);
 

@@ -1,8 +1,9 @@
-//! Reads the bar codes that appear on a display: the instrument of most measurements from pixels.
+//! Reads the bar codes that appear on a display. Most measurements of visible pixels use this reader.
 //!
-//! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. The
-//! recorded time is never too early. It is too late by the duration of the reading, a fraction of a millisecond. This
-//! error is the same in a measurement of a stream and in one of the floor (the latency without a stream).
+//! The reader waits for the display's damage events, reads only the rows of the code, and records the time after
+//! reading. The recorded time is never too early. It is too late by the duration of the reading, a fraction of a
+//! millisecond. This error is the same in a measurement of a stream and in one of the floor (the latency without a
+//! stream).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -62,7 +63,7 @@ struct Sightings {
     sightings: Vec<Sighting>,
     both_ends: Vec<BothEnds>,
     area: Option<Area>,
-    /// Number of display changes without a readable code.
+    /// Number of display changes after which a code was unreadable.
     unreadable: usize,
     failed: Option<String>,
 }
@@ -172,7 +173,7 @@ impl Reader {
         lock(&self.shared.0).area
     }
 
-    /// Total number of changes without a readable code.
+    /// Total number of display changes after which a code was unreadable.
     pub fn unreadable(&self) -> usize {
         lock(&self.shared.0).unreadable
     }

@@ -1,8 +1,8 @@
 //! Reading of a display's pixels through shared memory, with change notification.
 //!
-//! It is for the instruments (bench, demo), which observe displays from outside, as a camera would. The server shares
-//! memory as a file descriptor, which is read with `pread`. Therefore, nothing here needs `unsafe`, and two displays
-//! can share one segment.
+//! This module is for the instruments (bench, demo), which observe displays from outside, as a camera would. The server
+//! shares memory as a file descriptor, which is read with `pread`. Therefore, nothing here needs `unsafe`, and two
+//! displays can share one segment.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;

@@ -111,7 +111,7 @@ impl SoundServer {
         let mut samples = vec![0.0_f32; EVERY * CHANNELS];
         Sine::new(PITCH, LEVEL).fill(&mut samples[..BEEP * CHANNELS]);
         let beep: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
-        // This thread ends when the player has ended, because it can then no longer write.
+        // After the player has ended, the write fails, so this thread ends, too.
         std::thread::spawn(move || while input.write_all(&beep).is_ok() {});
         Ok(player)
     }

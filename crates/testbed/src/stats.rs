@@ -1,8 +1,8 @@
 //! Order statistics of measured durations. The module uses no clock and no files.
 //!
-//! The p-th percentile is the nearest rank: the smallest sample such that at least p percent of all samples are less
-//! than or equal to it. It is always a measured value and never interpolated. The 99th percentile of fewer than 100
-//! samples is their maximum.
+//! The p-th percentile is defined by the nearest rank: it is the smallest sample such that at least p percent of all
+//! samples are less than or equal to it. It is always a measured value and never interpolated. The 99th percentile of
+//! fewer than 100 samples is their maximum.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -91,7 +91,7 @@ pub fn share(part: usize, of: usize) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// Counts of the frames of a run, which are identified by their numbers.
+/// Frame counts of a run. A frame is identified by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Frames {
     /// Frames that were drawn, all of which should become visible.

@@ -1,8 +1,8 @@
 //! Devices of a Wayland session: a host's capture, pointer, input and clipboard, and a client's window.
 //!
-//! They implement the traits of `openuvr-media`, in folders with the same names. This crate is separate, because the
-//! libraries that are loaded into applications must not contain it. If it were a feature of `openuvr-media`, cargo
-//! would unify features and thereby add it to these libraries.
+//! They implement traits of `openuvr-media`. The folders have the same names in both crates. This crate is separate,
+//! because the libraries that are loaded into applications must not contain it. If it were a feature of
+//! `openuvr-media`, cargo would unify features and thereby add it to these libraries.
 
 #![deny(unsafe_code)]
 

@@ -233,7 +233,7 @@ fn the_screen_has_the_presented_pixels() {
     for id in 4..=8 {
         let canvas = window.presenter.canvas().unwrap();
         let end = Instant::now() + PATIENCE;
-        // A compositor that stalls has no free buffer, and the picture is skipped.
+        // While the compositor stalls, no buffer is free, and the picture is skipped.
         loop {
             if let Some(rows) = canvas.rows(SCREEN, 100..140) {
                 rows.copy_from_slice(&other[band.clone()]);

@@ -39,8 +39,8 @@ use crate::stream::{FrameSink, Stream};
 /// Interval at which a thread that waits in `xrWaitFrame` checks whether its session still exists (guess).
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Default latency, in periods, until it has been measured: from the start of a frame's slot to the display of its
-/// picture. One period is for rendering, one for encoding and sending, one for the display (guess).
+/// Default latency from the start of a frame's slot to the display of its picture, in periods. It applies until the
+/// latency has been measured. One period is for rendering, one for encoding and sending, one for the display (guess).
 const DEFAULT_DELAY_PERIODS: u32 = 3;
 
 /// Number of frames for which the located views are stored.
@@ -51,7 +51,7 @@ pub(crate) struct Session {
     pub(crate) instance: Arc<Instance>,
     /// The session's own handle. Empty until the handle has been created.
     handle: OnceLock<xr::Session>,
-    /// The graphics device and swapchains; `None` for a headless session.
+    /// The graphics device; `None` for a headless session.
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
     pub(crate) input: Mutex<Input>,
@@ -276,8 +276,8 @@ impl Session {
         // If the display's period differs, frames and refreshes do not match one to one.
         let apart = refresh.period.abs_diff(period);
         (known && apart < period / 50).then(|| {
-            // A small difference of the periods accumulates over many refreshes, so the result is the first refresh after
-            // now.
+            // The caller extrapolates from this refresh with `period`. A small difference of the periods would
+            // accumulate over many refreshes, so the result is the first refresh after now.
             let display_period = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
             let (at, now) = (refresh.phase.at.0, clock::now().0);
             Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(display_period)))

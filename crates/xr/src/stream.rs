@@ -263,7 +263,8 @@ impl Shared {
     /// Ends the host and discards its clients.
     fn release_host(&self) {
         let guest = lock(&self.guest).take();
-        // While a frame is being submitted, its thread briefly holds another reference.
+        // A thread that is submitting a frame briefly holds another reference. The host then ends when that thread
+        // drops its reference.
         drop(guest);
         lock(&self.clients).clear();
     }
@@ -272,8 +273,8 @@ impl Shared {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         if let Some(ended) = lock(&self.ended).take() {
-            // Returns when the thread has ended, because the channel then disconnects, or after [`TIMEOUT`]. No message
-            // is ever sent.
+            // Returns when the channel disconnects, because the thread has ended, or after [`TIMEOUT`]. No message is
+            // ever sent.
             let _ = ended.recv_timeout(TIMEOUT);
         }
     }

@@ -1,10 +1,10 @@
 //! The access cookie of a server.
 //!
-//! Xvfb admits every user of the machine unless it has an authority file. This module gives it one with a random cookie
-//! (Xsecurity(7), MIT-MAGIC-COOKIE-1). Then only programs that can read the file can connect, through the socket in the
-//! file system or through the abstract socket. The abstract socket is visible to sandboxes and containers with the
-//! host's network. It stays enabled, because Xvfb 21.1 uses it to find free display numbers (`-displayfd`). Without
-//! this socket, two servers would take the same number.
+//! Xvfb admits every user of the machine unless it has an authority file. This module gives Xvfb an authority file with
+//! a random cookie (Xsecurity(7), MIT-MAGIC-COOKIE-1). Then only programs that can read the file can connect, through
+//! the socket in the file system or through the abstract socket. The abstract socket is visible to sandboxes and
+//! containers with the host's network. It stays enabled, because Xvfb 21.1 uses it to find free display numbers
+//! (`-displayfd`). Without this socket, two servers would take the same number.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -58,8 +58,8 @@ pub fn xvfb(size: &str, arguments: &[&str]) -> Option<Xvfb> {
 }
 
 /// Makes a server admit all processes of this user by their peer credentials. The server's cookie is in the file
-/// `authority`. The processes need this because they connect to several displays at once, and the cookies of the other
-/// displays are in other files.
+/// `authority`. The processes need this access without a cookie, because they connect to several displays at once, and
+/// the cookies of the other displays are in other files.
 ///
 /// # Errors
 /// Returns an error if the server does not respond or has a different cookie.

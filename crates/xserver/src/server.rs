@@ -129,8 +129,8 @@ fn wait(descriptor: &impl AsFd, timeout: &Timespec) -> Result<bool, Errno> {
     }
 }
 
-/// The number in the first line of a server's output. Empty if the output ends before the line, or if the line is not a
-/// number.
+/// The number in the first line of a server's output. Empty if the output ends before the end of the line, or if the
+/// line is not a number.
 fn display_number(mut output: impl Read + AsFd) -> Result<String, StartError> {
     let failed = |why| StartError::System("can't read the output of Xvfb".to_owned(), why);
     let mut number = String::new();

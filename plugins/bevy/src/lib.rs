@@ -212,7 +212,7 @@ fn take_input(
     guest.begin_frame();
     frame.0 = guest.drawn(stream.size);
     if heads.is_empty() {
-        // If no entity follows the head any longer, the guest still reports the last pose that one has followed.
+        // The guest reports the last pose that `pose` returned, even if no entity follows the head any longer.
         frame.0.pose = None;
     }
 }

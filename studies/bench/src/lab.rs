@@ -335,7 +335,8 @@ impl HopArgs {
         };
         let is_bare = |script: &Option<String>| script.as_deref() == Some("");
         let schedule = |option: &str, script: &Option<String>, other: &Option<String>| {
-            // The other option has no value, so the options apply only to its direction.
+            // The option of the other direction is present without a script, so the impairment options apply only to
+            // that direction.
             if script.is_none() && is_bare(other) {
                 return Ok(ImpairmentSchedule::default());
             }

@@ -208,8 +208,9 @@ fn read_pcapng(
     Ok(facts)
 }
 
-/// Converts a timestamp from the units of its interface to nanoseconds. The unit is 10^-n seconds, or 2^-n seconds if
-/// the highest bit of the option is set. The default is microseconds. Adds the interface's offset, if it has one.
+/// Converts a timestamp from the units of its interface to nanoseconds. The option `if_tsresol` defines the unit: with
+/// n in its lower seven bits, the unit is 10^-n seconds, or 2^-n seconds if its highest bit is set. Without the option,
+/// the unit is a microsecond. Adds the interface's offset, if it has one.
 fn timestamp(raw: u128, interface: &InterfaceDescriptionBlock<'_>) -> u64 {
     let mut resolution = 6;
     let mut offset = 0;

@@ -96,7 +96,7 @@ final class Samples {
     bytes.putLong(COUNTS + 8 * pair, number + 1);
   }
 
-  /** Prints "ready", and waits for a line on standard input. Returns the start time of the test. */
+  /** Prints "ready", and waits for the first byte of a line on standard input. Returns the start time of the test. */
   long start() throws IOException {
     System.out.println("ready");
     if (System.in.read() < 0) throw fail("standard input was closed before the start");

@@ -74,7 +74,8 @@ SCALES_BETTER = Tolerance(
     1.0,
     "the claim is an order, so any ratio of the factors that differs from 1 by more than its error counts",
 )
-# The smallest share of the outliers in pauses, and outside of pauses, that is a source of outliers (a guess).
+# If at least this share of the outliers lies in pauses, the pauses are a source of outliers. If at least this share
+# lies outside of pauses, there is another source (a guess).
 A_SOURCE = 0.1
 
 

@@ -36,7 +36,7 @@ ROUND_TRIP_MS = 1.5
 # Maximum loss according to the ITU-T, as the study quotes it.
 LOST_PERCENT = 0.001
 SECONDS = 30.0
-# The media of captures that decide claims about Wi-Fi.
+# The transmission media of the captures that decide claims about Wi-Fi.
 WIFI_MODEL = "wifi-model"
 WIFI = ("wifi", WIFI_MODEL)
 # The figures and sections whose claims are about each of the three frame rates. Section 6.3 is about figure 11.

@@ -386,7 +386,7 @@ def collectors(longest, shares=(0.5, 0.1)):
 
 
 AS_IN_SLIDES = {"cms": (63, 212), "g1": (217, 211), "parallel": (1110, 192), "serial": (385, 717)}
-# Each collector in turn behaves differently than in the slides.
+# Each collector in turn behaves differently from the slides.
 OPPOSITE = [AS_IN_SLIDES | {name: (100, 60 if rr > other * 1.1 else 200)} for name, (other, rr) in AS_IN_SLIDES.items()]
 
 

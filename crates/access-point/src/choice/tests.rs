@@ -228,7 +228,7 @@ fn radar_is_the_reason_only_if_it_is_the_obstacle() {
         radar,
         ..selection()
     };
-    // Only the bands with these channels are named.
+    // The error names only the bands that have radar channels.
     assert_eq!(
         rank(&radar, &phy(), &narrow(false), air),
         Err(NoChannel::Radar("5".to_owned()))

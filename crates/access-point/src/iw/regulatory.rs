@@ -9,7 +9,8 @@
 //! country US: DFS-FCC
 //!         (5170 - 5250 @ 80), (N/A, 23), (N/A), AUTO-BW
 //! ```
-//! The global rules apply to most cards. A card with a country in its firmware has a separate block.
+//! The global rules apply to most cards. If the firmware of a card sets the country, the output has a separate section
+//! for this card.
 
 use std::fmt;
 use std::str::FromStr;

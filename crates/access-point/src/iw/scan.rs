@@ -21,7 +21,8 @@ use super::{frequency, word_behind};
 use crate::channel::{Band, Block, CCA_THRESHOLD, Frequency, Width};
 use crate::ssid::Ssid;
 
-/// Maximum number of networks that are stored. If there are more, the first ones are kept (guess: a hall full of them).
+/// Maximum number of networks that are stored. If there are more, the first ones are kept (guess: enough for an
+/// exhibition hall).
 const MAX_NETWORKS: usize = 1024;
 
 /// The weakest and the strongest possible signal, in dBm: below thermal noise, and a transmitter next to the antenna.

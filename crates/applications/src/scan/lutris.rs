@@ -76,7 +76,7 @@ fn double_quoted(text: &str) -> Option<String> {
                 while characters.next_if_eq(&' ').is_some() {}
                 continue;
             }
-            // A line feed, a tabulator, and a space without a line break.
+            // The escapes of a line feed, a tab and a no-break space each become a space.
             'n' | 't' | '_' => {
                 value.push(' ');
                 continue;
@@ -139,7 +139,7 @@ mod tests {
             ("\"\\u65E5\\\n  \\ \\U0001F600\"", "日 😀"),
             ("'It''s'", "It's"),
             ("It''s", "It''s"),
-            // Without its end, the value is not a name.
+            // If the value is malformed or empty, the slug is the name.
             ("\"open", "a"),
             ("\"\\xZZ\"", "a"),
             ("", "a"),

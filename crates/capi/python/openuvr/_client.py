@@ -6,7 +6,8 @@ import threading
 from ._context import Context
 from ._library import MudState, Surface, ffi, lib, plain, structure
 
-# Longest wait for a picture in one call, in milliseconds. `close` waits for this call in another thread.
+# Longest wait for a picture in one call, in milliseconds. If another thread is in this call, `close` waits until the
+# call returns.
 _WAIT = 100
 
 

@@ -26,7 +26,7 @@ class Context:
     A `with` statement closes it. It may be used from several threads; `close` waits for their calls.
     """
 
-    # The names in openuvr.h of the structure with the settings, and of the functions.
+    # The names in openuvr.h: of the structure with the settings (`_config`), and of the functions.
     _config: str
     _defaults: str
     _open: str

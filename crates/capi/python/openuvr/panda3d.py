@@ -44,7 +44,8 @@ _RECEIVE, _BEGIN, _SEND = -60, 49, 51
 # The formats of textures by their number of components. Panda3D stores blue first.
 _FORMATS = {3: PixelFormat.BGR, 4: PixelFormat.BGRX}
 
-# The names of Panda3D for keys that type no character, by the names in linux/input-event-codes.h.
+# Panda3D's names for mouse buttons and for keys that are not named after the character that they type, by the names in
+# linux/input-event-codes.h.
 _NAMED = {
     "KEY_BACKSPACE": "backspace",
     "KEY_CAPSLOCK": "caps_lock",

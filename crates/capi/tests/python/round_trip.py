@@ -113,7 +113,7 @@ def main():
             for column, colour in ((100, LEFT), (500, RIGHT)):
                 assert abs(pixels[180, column] - colour).max() < 25, pixels[180, column]
             wait_for("the role", lambda: client.state == openuvr.MudState.PLAYING)
-            # After this result, the host accepts the next picture, whenever it is sent.
+            # Once `wants` has returned true, the host accepts the next picture, whenever it is sent.
             wait_for("a wanted picture", host.wants)
             assert host.send(picture)
             host.set_pointer(relative=True)
@@ -173,7 +173,7 @@ def main():
             counted = wait_for("statistics", lambda: (arrives(), host.statistics())[1])
             assert counted["players"] == 1
 
-            # A close does not wait for the picture for which another thread waits.
+            # Closing the client ends another thread's wait for a picture.
             ended = []
 
             def receive():
@@ -184,7 +184,7 @@ def main():
             receiving.start()
             wait_for("a call", lambda: client._calls > 0)
 
-            # A context is closed when no call of another thread uses it.
+            # The context is closed only after the calls of all other threads have returned.
             closing = threading.Thread(target=client.close)
             with client._opened():
                 closing.start()

@@ -1,4 +1,5 @@
-//! The settings file: TOML with one line per setting. Only lists such as `[[applications]]` are tables, at the end.
+//! The settings file: TOML with one line per setting. Only lists such as `[[applications]]` have sections of their own,
+//! at the end of the file.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};

@@ -595,8 +595,8 @@ impl HostConfig {
         self.virtual_display.is_some() && self.virtual_with == DisplayKind::Wayland
     }
 
-    /// Whether the display takes the size of the player's window. By default, it does so only for Moonlight clients,
-    /// which choose a mode that a virtual display can have.
+    /// Whether the display takes the size of the player's window. By default, only a whole virtual display of a host
+    /// with `--moonlight` does so, because Moonlight clients choose a display mode.
     pub(crate) fn fits(&self) -> bool {
         let modes = self.virtual_display.is_some() && self.moonlight.is_some();
         let part = self.window.is_some() || self.region.is_some();
@@ -870,7 +870,7 @@ impl From<&HostConfig> for Config {
             sound_bitrate: config.sound_bitrate,
             realtime: config.realtime == Realtime::Auto,
             pin_cores: config.pin_cores.clone(),
-            // The stream's own file is not used: `openuvr host` writes it together with the table.
+            // The stream writes no CSV file: `openuvr host` writes the file, together with the live table.
             csv: None,
         }
     }

@@ -296,7 +296,7 @@ impl Choice for TableMode {
 /// The maximum number of processors of a Linux kernel; a machine may have fewer.
 const MAX_CORES: usize = 8192;
 
-/// Processor cores, such as `2,3`, or `off` for any.
+/// Processor cores, such as `2,3`, or `off` for any core.
 pub(super) fn cores() -> Kind<BTreeSet<usize>> {
     Kind {
         placeholder: "CORES",

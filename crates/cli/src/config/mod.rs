@@ -240,7 +240,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// Creates a setting. `docs` has the short help in the first line, and more help in the others.
+    /// Creates a setting. The first line of `docs` is the short help, and the following lines are more help.
     fn new<T: 'static>(
         key: &'static str,
         heading: &'static str,
@@ -330,7 +330,7 @@ impl Setting {
         }
     }
 
-    /// Parses the value of its flag, which need not be UTF-8.
+    /// Parses the value of the setting's flag. The value may be invalid UTF-8, which is an error.
     fn flag(&self, text: &OsStr) -> Result<Value, ConfigError> {
         let origin = Origin::Flag;
         match text.to_str() {
@@ -482,10 +482,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The message for a role that requires an X display if there is none.
+/// The error message if a role requires an X display and none is known.
 const NO_DISPLAY: &str = "no X display is known: use --display, as in --display :0, or set DISPLAY";
 
-/// The message for a role that requires a Wayland display if there is none.
+/// The error message if a role requires a Wayland display and none is known.
 const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: use --wayland-display, as in --wayland-display \
                                   wayland-1, or set WAYLAND_DISPLAY";
 

@@ -1035,7 +1035,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
     assert_eq!(now.config.pin.unwrap().to_string(), "0042");
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it contains a PIN");
-    // Unset values are not saved: a later display is used.
+    // Unset values are not saved: a later run uses the display set in its own environment.
     let later = Environment {
         display: Some(":9".to_owned()),
         ..around.clone()

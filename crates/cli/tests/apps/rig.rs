@@ -34,8 +34,8 @@ const ESCAPE: u8 = 1 + 8;
 const ALIKE: f64 = 24.0;
 const CORRELATED: f64 = 0.7;
 
-/// Minimum number of pixels that differ from the first pixel. With fewer, the picture shows an empty window. A prompt
-/// has more such pixels.
+/// Minimum number of pixels that differ from the first pixel. With fewer, the picture shows an empty window. Even a
+/// window with only a shell prompt has more such pixels.
 const PAINTED: usize = 40;
 
 /// Time limit for a program to load. Wine first creates a prefix, and games load textures with software drivers.
@@ -165,7 +165,7 @@ impl Trial {
         }
     }
 
-    /// The size of its window as text.
+    /// The size of the program's window as text.
     pub(crate) fn size(&self) -> String {
         let (_, size) = self.geometry();
         size.to_string()
@@ -186,7 +186,8 @@ impl Trial {
         })
     }
 
-    /// PSNR in dB between a part of the host's screen and of the client's; `None` if the pictures differ or are empty.
+    /// PSNR in dB between a part of the host's screen and the same part of the picture on the client's screen; `None`
+    /// if the pictures differ or are empty.
     fn similarity(&self, here: &ScreenCapture, there: &ScreenCapture, area: Area) -> Option<f64> {
         let (origin, _) = self.geometry();
         let one = here.region_at(area.position(), area.size());
@@ -211,7 +212,7 @@ impl Trial {
         );
     }
 
-    /// Presses a key at the client, and checks that it arrives in this program.
+    /// Presses a key at the client, and checks that it arrives in the streamed program.
     pub(crate) fn key(&self) {
         let watch = Watch::open(&self.here);
         XTest::open(&self.there).chord(&[A]);
@@ -230,7 +231,7 @@ impl Trial {
         );
     }
 
-    /// Clicks the middle of the window at the client, and checks that the click arrives in this program.
+    /// Clicks the middle of the window at the client, and checks that the click arrives in the streamed program.
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
         self.move_to(0.5);
@@ -251,8 +252,8 @@ impl Trial {
         );
     }
 
-    /// Moves the pointer to a fraction of the diagonal of the window, and waits until the host's pointer
-    /// follows.
+    /// Moves the client's pointer to a point on the window's diagonal (`part` is 0 to 1), and waits until the host's
+    /// pointer follows.
     fn move_to(&self, part: f64) {
         let (xtest, here) = (XTest::open(&self.there), XTest::open(&self.here));
         let near = |a: i16, b: i16| (i32::from(a) - i32::from(b)).abs() <= 2;
@@ -356,7 +357,7 @@ impl Trial {
         panic!("Escape did not close it");
     }
 
-    /// The visible windows in front of the program's window, each with the area of that window that it covers.
+    /// The visible windows in front of the program's window, each with the area that it covers of the program's window.
     fn companions(&self) -> Vec<(Window, Area)> {
         let xtest = XTest::open(&self.here);
         let capture = ScreenCapture::open(&self.here);

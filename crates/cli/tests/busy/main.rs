@@ -1,5 +1,6 @@
-//! The whole program on a busy machine. There are four loads: busy loops at ordinary priority, a build, and a real-time
-//! loop on each core that blocks the core for 40 ms ten times a second or for 100 ms twice a second.
+//! The whole program on a busy machine. There are four loads: busy loops at ordinary priority, a build, and two kinds
+//! of real-time loops, one loop on each core. A loop blocks its core for 40 ms ten times a second, or for 100 ms twice
+//! a second.
 //!
 //! The tests require that nothing is lost, repeated or degraded. One second after the end of the load, everything must
 //! be as it was before the load. Latency depends on the machine and is not checked. `./dev test-busy` runs all of these

@@ -20,8 +20,8 @@ const QUIET: Duration = Duration::from_secs(4);
 const BUSY: Duration = Duration::from_secs(8);
 const BACK: Duration = Duration::from_secs(1);
 
-/// The real-time loops block a core for at most 100 ms. If the machine stalls for longer than this, the test measures
-/// again.
+/// The real-time loops block a core for at most 100 ms. If the machine stalls for longer than [`STALLED`], the test
+/// measures again.
 const STALLED: Duration = Duration::from_millis(250);
 
 /// One quantiser step is about 1 dB (ITU-T H.264, section 8.5: six steps double the step size).

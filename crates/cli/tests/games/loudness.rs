@@ -27,8 +27,8 @@ pub(crate) fn loud_parts(samples: &[f32]) -> usize {
 }
 
 /// Correlation of the loudness of the recording with the loudness of the played sound, at the best alignment: 1 for the
-/// same sound, about 0 for unrelated sounds. It is 0 if no three seconds of the recording are audible for at least half
-/// of the time.
+/// same sound, about 0 for unrelated sounds. It is 0 if no compared part of the recording, which lasts three seconds,
+/// is audible for at least half of its duration.
 pub(crate) fn similarity(played: &[f32], recording: &[f32]) -> f64 {
     let (played, recording) = (loudness(played), loudness(recording));
     let mut best: f64 = 0.0;

@@ -1,6 +1,6 @@
-//! Third-party games, played by a simulated user on another machine. The client finds the host by its name on the
-//! network, the display takes the size of the user's window, and the client plays the game's sound. The user plays with
-//! a pad, which the game detects at its start.
+//! Third-party games, played by a simulated user on another machine. The client discovers the host on the network, the
+//! display takes the size of the user's window, and the client plays the game's sound. The user plays with a pad, which
+//! the game detects at its start.
 //!
 //! This is a separate tier, because it needs large packages: `./dev test-games`. Test machines have no pad. Instead,
 //! the test serves a folder with a pad through `libopenuvr_pads.so`, and the client reads this pad like a pad of the

@@ -133,7 +133,7 @@ impl Table {
             .env("SDL_AUDIODRIVER", "pulseaudio");
         let run = Program::start("run", command);
         run.line("openuvr run: streaming");
-        // Records all sound of the game as it plays it.
+        // Records the sound that the game plays.
         let sinks = self.server.sinks().into_iter();
         let mut given = sinks.filter(|sink| sink.starts_with("openuvr_"));
         let sink = given.next().expect("a sink of the game's own");

@@ -134,8 +134,8 @@ static struct stage set_up(int x, int width, int height, const char *name)
     s.window = new_window(&s, x, name);
     s.context = new_context(&s);
     make_current(s.display, s.window, s.context);
-    /* Loading the driver may take seconds. `openuvr run` streams a window that is visible for so long without a
-     * picture. */
+    /* The window is mapped only now: loading the driver may take seconds, and `openuvr run` would stream a window
+     * that is visible for seconds without a picture. */
     map_window(s.display, s.window);
     return s;
 }

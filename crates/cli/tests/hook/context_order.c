@@ -1,4 +1,4 @@
-/* A program that destroys its OpenGL contexts in each order that GLX or EGL allow, built with the address
+/* A program that destroys its OpenGL contexts in each order that GLX or EGL allows, built with the address
  * sanitizer. Its arguments are "glx" or "egl", followed by acts. In each act it shows a picture until the test
  * has seen it (a file SEEN.n appears), destroys its context, reports that, and renders nothing until a later
  * client has seen the same picture (a file KEPT.n).
@@ -102,8 +102,8 @@ static struct stage set_up(int with_egl)
     }
     s.context = new_context(&s, NULL);
     make_current(&s, s.context);
-    /* Loading the driver may take seconds. `openuvr run` streams a window that is visible for so long without a
-     * picture. */
+    /* The window is mapped only now: loading the driver may take seconds, and `openuvr run` would stream a window
+     * that is visible for seconds without a picture. */
     CALL(x, int, XMapWindow, s.connection, s.window);
     CALL(x, int, XSync, s.connection, 0);
     return s;

@@ -1,5 +1,5 @@
 /* Interposes functions in the same way as other overlays. RTLD_NEXT must find the next definition after this
- * library, not after another one that takes part in the lookup. */
+ * library, not after another library that takes part in the lookup. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -337,7 +337,7 @@ fn a_permanent_pad_exists_without_a_player() {
 
 #[test]
 fn the_games_rumble_is_sent_to_the_client() {
-    // If the host does not repeat a rumble in time, the client stops the motors until it does.
+    // If the host does not repeat a rumble in time, the client stops the motors until the host does.
     measured_without_stalls(3, STALLED, send_rumble_to_the_client);
 }
 

@@ -22,8 +22,8 @@ const B: u8 = 48 + 8;
 const INPUT_BLOCKED: &str = "openuvr host: keyboard and mouse input is suspended";
 const INPUT_RESUMED: &str = "openuvr host: keyboard and mouse input is resumed";
 
-/// Opens a window and another one that covers it, and starts a host that streams the first window, and a client.
-/// Returns them in this order.
+/// Opens a window and a second window that covers it. Then starts a host that streams the first window, and a client.
+/// Returns all four in this order.
 fn covered(rig: &Rig) -> (App, App, Host, Program) {
     let streamed = App::open(&rig.host_side, "streamed", PLACE);
     let cover = App::open(&rig.host_side, "cover", PLACE);
@@ -160,7 +160,7 @@ fn blocked_input_is_dropped_and_reported_once() {
     };
     let _first = first_window(&rig.host_side);
     let (mut streamed, mut cover, host, _client) = covered(&rig);
-    // The cover stays above all others, as a panel does.
+    // The cover stays above all other windows, as a panel does.
     let name = |name: &[u8]| {
         let atom = cover.conn.intern_atom(false, name).expect("sent");
         atom.reply().expect("a name").atom

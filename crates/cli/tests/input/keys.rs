@@ -500,8 +500,8 @@ fn text_typed_by_a_program_arrives() {
     let _client = rig.client(&host, "client", &[]);
     let text = "Grüße €";
     // xdotool remaps the same key code for each character that the layout lacks, so each character must be handled
-    // before the next one is typed. Half of the delay after the press, it removes the mapping, which a stalled client
-    // must have read by then.
+    // before the next one is typed. xdotool removes the mapping when half of the delay after the press has passed. Even
+    // a stalled client must have read the mapping by then.
     let mut typed = String::new();
     for ch in text.chars() {
         let delay = if ch.is_ascii() { "200" } else { "4000" };

@@ -1,5 +1,5 @@
-//! A recorded inertial sensor of the client controls an application at the host. The application does not support head
-//! poses.
+//! A simulated inertial sensor of the client's machine controls an application at the host. The application does not
+//! support head poses.
 
 use crate::app::{App, Received};
 use crate::rig::{Rig, poll_until};

@@ -109,7 +109,8 @@ fn window_manager_keys_go_to_the_host_while_grabbed() {
         xtest.keyboard_is_free().then_some(())
     });
     // The window manager applies its keys to the focused window. The client's window gets the focus back a moment
-    // later. Openbox misses the combination while it binds its keys again; the window then gets it.
+    // later. While Openbox binds its keys again, it misses the combination, and the window gets the combination
+    // instead.
     eventually("the window is closed", || {
         xtest.chord(&[ALT, f4]);
         std::thread::sleep(std::time::Duration::from_millis(200));

@@ -7,7 +7,7 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::support::Display;
 
-/// A connection to a display that injects input.
+/// A connection that injects input into a display.
 pub(crate) struct XTest {
     pub(crate) conn: RustConnection,
     pub(crate) root: Window,
@@ -98,7 +98,7 @@ impl XTest {
             .reply()
             .expect("a keyboard map");
         // The core protocol shows the four levels of the first group in columns 0, 1, 4 and 5. Columns 2 and 3 belong
-        // to the second group (XKB protocol, section 17.1.3).
+        // to the second group (X Keyboard Extension: Library Specification, section 17.1.3).
         let levels: [(usize, &[u8]); 4] = [
             (0, &[]),
             (1, &[SHIFT]),

@@ -14,7 +14,7 @@ pub(crate) const SIZE: Size = Size::new(640, 360);
 /// The number of pictures before the first input.
 const PICTURES: usize = 30;
 
-/// Colours in blue, green and red.
+/// Background colours, each as blue, green, red.
 const GROUNDS: [[u8; 3]; 2] = [[153, 51, 26], [51, 153, 26]];
 const SQUARE: [u8; 3] = [26, 51, 255];
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Display, skip};
 
-/// Two network namespaces and the cable between them, removed when dropped.
+/// The network namespaces of a host, a client and possibly further machines, with their links; removed when dropped.
 pub(crate) struct Machines {
     pub(crate) host: String,
     pub(crate) client: String,
@@ -29,7 +29,7 @@ impl Machines {
         Machines::without_ip()?.with_addresses()
     }
 
-    /// Sets up two machines and a third one between them. The interfaces of the third one are `to-client` and
+    /// Sets up host and client, and a machine between them. The interfaces of the machine between are `to-client` and
     /// `to-host`.
     pub(crate) fn with_one_between() -> Option<Machines> {
         let machines = Machines::unconnected(true, false)?;

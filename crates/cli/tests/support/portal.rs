@@ -37,8 +37,8 @@ impl Portal {
         ]
     }
 
-    /// A ticket with the maximum validity of a ticket without a key, because a test may use it after it has started
-    /// several programs. If no key is given, the ticket belongs to the first device that uses it.
+    /// A ticket that is valid for the longest time permitted for a ticket without a key: a test may use the ticket only
+    /// after starting several programs. If no key is given, the ticket belongs to the first device that uses it.
     pub(crate) fn ticket(&self, role: Role, holder: Option<&PublicKey>) -> Ticket {
         Ticket {
             session: self.session,

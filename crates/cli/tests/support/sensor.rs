@@ -47,7 +47,7 @@ impl Sensor {
             self.sample(digits);
         }
         self.wait_until_read();
-        // When the client has read this sample, it has used the others. The sample itself changes nothing.
+        // When the client has read this sample, it has used all earlier samples. The sample itself changes nothing.
         self.sample(0);
         self.wait_until_read();
     }

@@ -52,7 +52,7 @@ pub(crate) struct Recorder(Child);
 
 impl Recorder {
     /// Records `sink` of the server at `address` into `file`. [`samples`] can read this file, but skips its first
-    /// eleven samples.
+    /// eleven sample frames, as long as a WAV header.
     pub(crate) fn start(address: &str, sink: &str, file: &Path) -> Recorder {
         let device = format!("--device={sink}.monitor");
         let file = std::fs::File::create(file).expect("a file");

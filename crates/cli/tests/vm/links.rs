@@ -173,7 +173,7 @@ impl Carried {
         returned.iter().filter(|returned| !**returned).count()
     }
 
-    /// The number of datagrams that returned after a later one.
+    /// The number of datagrams that returned after a datagram sent later.
     fn overtaken(&self) -> usize {
         let mut newest = 0;
         let overtaken = self.datagrams.iter().filter(|datagram| {
@@ -213,7 +213,7 @@ fn expect_share(hits: usize, trials: usize, probability: f64) {
 }
 
 /// Checks that two samples of independent delays have the same distribution: each quantile of one sample lies within
-/// the range of the other sample's quantiles that random deviation permits.
+/// the range that random deviation permits for the other sample's quantile.
 #[track_caller]
 fn expect_same_delays(one: &[f64], other: &[f64]) {
     let sizes = 1.0 / one.len() as f64 + 1.0 / other.len() as f64;
@@ -315,7 +315,8 @@ fn copies_and_bursts_of_losses_of_the_hop_are_those_of_netem() {
         assert_eq!(carried.dropped, 0);
         expect_share(carried.datagrams.len() - count, count, 0.1);
     }
-    // After a delivered datagram, a loss burst begins with a probability of 10 %. After a lost one, it ends with 30 %.
+    // After a delivered datagram, a loss burst begins with a probability of 10 %. After a lost datagram, the burst ends
+    // with a probability of 30 %.
     let count = 1000;
     let results = links.carry(
         &["root netem limit 10000 delay 20ms loss gemodel 10% 30%"],
@@ -341,7 +342,8 @@ fn a_short_queue_of_the_hop_drops_what_netem_drops() {
     let Some(mut links) = Links::start() else {
         return;
     };
-    // Ten frames of 1250 bytes wait. netem counts frames; the hop counts bytes of datagrams, 1208 each.
+    // Each queue holds ten frames of 1250 bytes. netem counts frames; the hop counts the bytes of the datagrams, 1208
+    // for each datagram.
     let results = links.carry(
         &["root netem rate 20kbit limit 10"],
         "rate=19328 queue=12080",
@@ -371,7 +373,7 @@ fn a_full_bottleneck_of_the_hop_has_the_rate_of_cake() {
         "parent 1:1 fq_codel limit 50",
     ];
     for kernel in [&cake[..], &fq_codel[..]] {
-        // Twice the rate, for 3 s.
+        // The programs send at twice the rate of the links, for 3 s.
         let results = links.carry(kernel, "rate=966400 queue=100ms", 600, "5ms");
         for carried in &results {
             assert!(carried.dropped > 0, "{kernel:?}");

@@ -73,8 +73,8 @@ fn keys_and_pointer_reach_the_hosts_application() {
     };
     rig.stream_events(VGA);
     let machine = &mut rig.machine;
-    // This is at a quarter of the display's width and height, and also of the window's. The X server's pointer starts
-    // in the middle.
+    // The position is at a quarter of the display's width and height, and also of the window's. The X server's pointer
+    // starts in the middle.
     machine.qmp().point(8192, 8192).unwrap();
     machine
         .wait_for("grep -q 'MotionNotify' /tmp/events")

@@ -15,8 +15,8 @@ use super::rig::Rig;
 /// Frames to compare.
 const FRAMES: usize = 4;
 
-/// The number of newest frames in which displayed rows are searched. A slow client does not display each frame, so rows
-/// of older frames may remain on the display.
+/// The number of newest frames in which the test looks for the displayed rows. A slow client does not display each
+/// frame, so rows of older frames may remain on the display.
 const RECENT: u32 = 32;
 
 /// The maximum duration of the comparison. It is long, because an emulated processor is fifty times slower than a real

@@ -40,8 +40,9 @@ impl Machine {
         install(&draft, &self.0.path().join("bin").join(name), 0o755);
     }
 
-    /// Creates a distribution with all dependencies, rustup, and Rust of this version, but without access to rustup's
-    /// server. The distribution's cargo logs its start as `packaged-cargo`, and replaces only `cargo` and `rustc`.
+    /// Simulates a distribution with all dependencies installed, and with packages of rustup and of Rust in this
+    /// version, but without access to rustup's server. The packaged cargo logs its start as `packaged-cargo`. Its
+    /// installation removes no packages except `cargo` and `rustc`.
     fn without_rustups_server(&self, version: &str) {
         self.program("dpkg-query", "echo installed");
         self.program("curl", "echo 'curl: (6) no such host' >&2\nexit 6");

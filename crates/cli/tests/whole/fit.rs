@@ -82,7 +82,8 @@ fn the_display_follows_the_window_and_is_restored() {
     let mut client = host.client("client", &there, &args);
     wait_for_size(&here, Size::new(800, 600));
     wait_for_picture(&there, &painter.paint());
-    // The window gets an odd size, a larger one, and one that exceeds the server's maximum height.
+    // The window gets an odd width and height, a larger size, one that exceeds the server's maximum height, and one
+    // below it.
     for (expected, given) in [
         ((701, 503), (701, 503)),
         ((1000, 700), (1000, 700)),
@@ -119,7 +120,7 @@ fn fit_works_with_window_managers_at_both_ends() {
     let host = Host::start(&[&["--display", &here.name, "--fit"][..], &PIN].concat());
     let args = [&PIN[..], &["--full-screen"]].concat();
     let mut client = host.client("client", &there, &args);
-    // The display gets the size of the client's screen, limited to its server's maximum height.
+    // The display gets the size of the client's screen, limited to the maximum height of the display's server.
     wait_for_size(&here, Size::new(1024, 720));
     wait_for_picture_at(&there, (0, 24), &painter.paint());
     client.stop();

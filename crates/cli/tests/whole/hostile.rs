@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crate::support::stalls::measured_without_stalls;
 use crate::support::{Display, Folder, Host, ScreenCapture, client, eventually};
 
-/// The number of datagrams that are sent to the host, and equally to the client, and the rate per second. The attack
-/// takes twelve seconds. At this rate, the smallest usual socket buffer (208 KiB) holds the datagrams of 20 ms, so that
-/// a slow machine loses few of the honest datagrams.
+/// The attack sends this number of datagrams to the host, and as many to the client, at this rate per second to each.
+/// The attack takes twelve seconds. At this rate, the smallest usual socket buffer (208 KiB) holds the datagrams of 20
+/// ms, so that a slow machine loses few of the honest datagrams.
 const THROWN: u64 = 60_000;
 const A_SECOND: u32 = 5_000;
 /// If the machine stalls for longer than this, the attack fills the sockets, the stream loses datagrams, and the test
@@ -330,7 +330,7 @@ fn stream_during_an_attack() -> Result<(), String> {
 }
 
 /// Checks that each captured frame of both sessions has exactly one outcome, and that no forged data reached a decoder.
-/// Returns an error if only half of the frames are complete.
+/// Returns an error if at most half of the frames are complete.
 fn check_frames(csv: &str) -> Result<(), String> {
     let mut sessions: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     let (mut rows, mut complete) = (0, 0);

@@ -8,8 +8,8 @@ use crate::support::machines::{HOST, Machines, on};
 use crate::support::stalls::measured_without_stalls;
 use crate::support::{Folder, Host, PIN, Program, eventually, openuvr, skip};
 
-/// Drops UDP datagrams larger than an Ethernet frame. A veth passes batches on before the kernel segments them, so this
-/// filter drops only batches. A network card with faulty segmentation has the same effect.
+/// Drops UDP datagrams larger than an Ethernet frame. A veth passes UDP GSO batches on before the kernel segments them,
+/// so this filter drops only batches. A network card with faulty segmentation has the same effect.
 const DROP_BATCHES: &str = "8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 17,40 0 0 16,37 0 1 1500,\
                             6 0 0 2,6 0 0 4294967295";
 

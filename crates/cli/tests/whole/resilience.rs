@@ -16,7 +16,7 @@ const PIXELS: Size = Size::new(320, 200);
 const SLOW: [&str; 2] = ["--fps", "30"];
 
 /// Paints new pictures, as a running application does, until the client shows one of them. Then waits until the client
-/// shows the newest one: on a busy machine, the next one may be painted before this one is shown.
+/// shows the newest one: on a busy machine, a further picture may be painted before an earlier one is shown.
 fn paint_until_shown(painter: &mut Painter, capture: &ScreenCapture) {
     let before = painter.painted.len();
     let mut wait = 0;

@@ -225,7 +225,7 @@ fn an_application_in_a_shell_has_time_to_end() {
     measured_without_stalls(3, stalled, end_application_in_a_shell);
 }
 
-/// Ends a host with an application that needs half a second to end. Returns an error if it is killed.
+/// Ends a host with an application that needs half a second to end. Returns an error if the application is killed.
 fn end_application_in_a_shell() -> Result<(), String> {
     let folder = Folder::new();
     let (started, saved) = (folder.join("started"), folder.join("saved"));

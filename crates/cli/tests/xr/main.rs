@@ -21,7 +21,7 @@ use openuvr_proto::units::Size;
 use support::{Folder, PIN, Program, Shot, client, eventually, openuvr, port_of, skip};
 use watcher::Watcher;
 
-/// Size of both eyes.
+/// Size of a picture with both eyes side by side.
 const BOTH: Size = Size::new(640, 320);
 const EYE: u32 = 320;
 

@@ -94,8 +94,8 @@ fn the_views_of_a_frame_match_its_picture() {
 
     // Straight ahead are two blocks: a red one near and below, and a blue one far and above.
     let ahead = head_pose(0.0, 0.0);
-    // A slow machine loses datagrams of raw pictures, whose rows then are those of an older picture. After some
-    // pictures, all rows show the new view.
+    // A slow machine loses datagrams of raw pictures. The missing rows then show an older picture. After some pictures,
+    // all rows show the new view.
     for _ in 0..10 {
         watcher.wait_for_view("the middle", &ahead, None, shows_head(ahead));
     }

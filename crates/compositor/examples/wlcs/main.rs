@@ -1,7 +1,7 @@
 //! The display as a library for wlcs, the Wayland conformance suite.
 //!
 //! The suite's crate with Rust bindings links libwayland, which nothing else here needs, so `sys` declares the few
-//! structures of its C interface.
+//! structures of the suite's C interface.
 
 mod sys;
 
@@ -71,7 +71,7 @@ impl Pointer {
         self.0.apply(&event).expect("the display takes input");
     }
 
-    /// Moves it to a position in units of windows.
+    /// Moves the pointer to a position in units of windows.
     fn move_to(&mut self, x: i32, y: i32) {
         // The smallest position on this pixel, in 1/65535 of the display's width or height.
         let along = |at: i32, side: u32| {

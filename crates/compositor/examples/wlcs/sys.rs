@@ -232,7 +232,7 @@ unsafe extern "C" fn destroy_pointer(device: *mut PointerDevice) {
     drop(unsafe { Box::from_raw(device) });
 }
 
-/// The display has no touch. The suite's tests of touch fail.
+/// The display does not support touch input, so the suite's touch tests fail.
 unsafe extern "C" fn create_touch(_: *mut Display) -> *mut TouchDevice {
     extern "C" fn ignore_position(_: *mut TouchDevice, _: Fixed, _: Fixed) {}
     extern "C" fn ignore_up(_: *mut TouchDevice) {}

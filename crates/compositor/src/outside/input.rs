@@ -8,9 +8,9 @@ use openuvr_proto::units::Size;
 
 use super::{COMMANDS, Command, Commands};
 
-/// The maximum number of input events that wait for the compositor. The rest of the queue is for other commands (guess:
-/// more than ever wait at once), so that keys are released even if too much input is waiting. A refused release would
-/// leave its key pressed.
+/// The maximum number of input events that wait for the compositor. The other 64 entries of the queue are for other
+/// commands (guess: at most as many wait at once), so that keys are released even if too much input is waiting. A
+/// refused release would leave its key pressed.
 const INPUTS: usize = COMMANDS - 64;
 
 const SLOW: &str = "the Wayland display does not take input fast enough";

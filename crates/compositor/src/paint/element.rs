@@ -52,8 +52,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// The offset from a position on the display to the buffer's pixel; `None` unless buffer and display have the same
-    /// scale and orientation, and the shown part starts at a whole pixel.
+    /// The offset from a position on the display to the buffer's pixel; `None` if buffer and display differ in scale or
+    /// orientation, or if the shown part does not start at a whole pixel.
     pub(crate) fn offset(&self) -> Option<(i64, i64)> {
         let (x, y, width, height) = self.crop;
         let same = (width, height) == (self.place.width.into(), self.place.height.into())

@@ -112,7 +112,8 @@ impl State {
         })
     }
 
-    /// Informs the client whether the pointer is locked. While it is locked, the player's mouse can move without limit.
+    /// Informs the player's client whether the pointer is locked. While it is locked, the player's mouse can move
+    /// without limit.
     pub(crate) fn pointer_lock_changed(&mut self) {
         let locked = self.pointer_is_locked();
         self.ends.cursor.change(|now| now.locked = locked);

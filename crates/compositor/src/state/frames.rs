@@ -2,8 +2,8 @@
 //!
 //! A picture is drawn as soon as a surface has changed, unless pictures come faster than the frame rate of the stream.
 //! In that case, the newest picture is drawn when it is due ([`Pace`]). Frame callbacks follow the commit at once, at
-//! most one per refresh. An idle application therefore does not wait for the next tick of an invisible refresh, and a
-//! still picture causes no wake-up.
+//! most one per refresh. An application that was idle therefore does not wait for the next tick of an invisible
+//! refresh, and a still picture causes no wake-up.
 
 use std::time::Duration;
 

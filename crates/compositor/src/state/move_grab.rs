@@ -11,7 +11,7 @@ use smithay::utils::{Logical, Point};
 
 use crate::state::State;
 
-/// The part of a window, in units, that stays on the display (guess: large enough to drag it).
+/// The part of a window that stays on the display, in units of windows (guess: large enough to drag the window).
 const VISIBLE: i32 = 32;
 
 type Target = Option<(WlSurface, Point<f64, Logical>)>;

@@ -26,7 +26,7 @@ pub(crate) struct X11 {
     focus: Option<Option<WindowId>>,
 }
 
-/// The event sources that wait for an X11 application that connects.
+/// The event sources that wait for an X11 application to connect.
 #[derive(Default)]
 pub(crate) struct Listening {
     tokens: Vec<RegistrationToken>,
@@ -35,7 +35,7 @@ pub(crate) struct Listening {
 }
 
 impl State {
-    /// Waits for an X11 application that connects, to start the server.
+    /// Waits for an X11 application to connect, to start the server then.
     pub(crate) fn await_x11(&mut self) {
         for token in std::mem::take(&mut self.x11_listening.tokens) {
             self.events.remove(token);

@@ -50,8 +50,7 @@ impl Xwayland {
         authority: &Authority,
     ) -> io::Result<(Xwayland, Connections)> {
         let (wayland, its_wayland) = UnixStream::pair()?;
-        // Without a privilege, the kernel limits the size, and the error is ignored: a smaller buffer only fills
-        // sooner.
+        // Without a privilege, the kernel limits the size. An error is ignored: a smaller buffer only fills sooner.
         let _ = set_socket_send_buffer_size_force(&its_wayland, SEND_BUFFER)
             .or_else(|_| set_socket_send_buffer_size(&its_wayland, SEND_BUFFER));
         let (window_manager, its_window_manager) = UnixStream::pair()?;

@@ -69,7 +69,8 @@ impl X11Sockets {
         let in_folder = match bound {
             Ok(in_folder) => in_folder,
             Err(_) => {
-                // The socket exists and has no lock file: it belongs to another user. The caller tries another number.
+                // The socket exists, although there was no lock file: it belongs to another user. The caller tries
+                // another number.
                 let _ = fs::remove_file(&lock);
                 return Ok(None);
             }

@@ -1,8 +1,8 @@
 //! The messages between the compositor and the X11 window manager. The compositor never waits for the window manager:
 //! an X11 application that grabs the server, or a stopped server, delays only the window manager.
 //!
-//! The compositor leaves its newest requests on a [`Board`], where newer ones replace older ones; the window manager
-//! sends [`Report`]s through a bounded queue.
+//! The compositor leaves its newest requests on a [`Board`], where a newer request replaces an older one of the same
+//! kind (only `fetches` are queued); the window manager sends [`Report`]s through a bounded queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;

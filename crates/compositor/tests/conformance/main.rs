@@ -24,8 +24,8 @@ fn known() -> BTreeMap<&'static str, &'static str> {
     known
 }
 
-/// The name in a line of the suite's output with this result, such as `[  FAILED  ] Suite.test, where ...`. The final
-/// summary has lines such as `[  FAILED  ] 3 tests failed:`.
+/// The test's name in a line of the suite's output with this result, such as `[ FAILED ] Suite.test, where ...`. `None`
+/// for lines of the final summary, such as `[ FAILED ] 3 tests failed:`.
 fn named<'a>(line: &'a str, result: &str) -> Option<&'a str> {
     let (found, rest) = line.strip_prefix('[')?.split_once("] ")?;
     let name = rest.split([' ', ',']).next()?;
@@ -39,7 +39,7 @@ fn only_known_tests_of_the_suite_fail() {
     assert!(library.is_file(), "no library: ./dev test-wlcs builds it");
     // Debian keeps the suite out of the path.
     let suite = "/usr/lib/x86_64-linux-gnu/wlcs/wlcs";
-    // A display that stops answering stops the suite.
+    // If the display stops answering, the suite hangs.
     let ran = Command::new("timeout")
         .args([LIMIT, suite])
         .arg(&library)

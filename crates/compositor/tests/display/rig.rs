@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 
 use crate::client::Client;
 
-/// The size of the displays. It is the smallest size in which a bar code fits.
+/// The size of the displays. A bar code fits into it.
 pub(crate) const SIZE: Size = Size::new(640, 360);
 
 /// How long an expected picture may take, on a busy machine.

@@ -114,7 +114,8 @@ fn popups_stay_on_the_display_and_end_by_a_click_elsewhere() {
     assert_eq!(rig.pixel(540, 280), Some(0xff_ff00));
     assert_eq!(rig.pixel(539, 280), Some(0x00_3000));
     input.apply(&press(false)).unwrap();
-    // A click on a window of the same program does not close the popup: the program decides.
+    // The first click, on a window of the same program, does not close the popup: the program decides. The second
+    // click, on another program's window, closes the popup.
     for (x, y) in [(0, 0), (32_768, 32_768)] {
         assert_eq!(client.events.popup_done, 0);
         input.apply(&InputEvent::PointerAbsolute { x, y }).unwrap();

@@ -81,8 +81,8 @@ pub(super) fn print(seen: &[EyeSighting], handed: &[Handed], way: HeadMotion) ->
     are_right(seen, way)
 }
 
-/// Whether each eye's picture was drawn for this eye, both pictures belong to one frame, and their direction is within
-/// [`ALIKE`] of the head's direction at the predicted display time.
+/// Whether each eye's picture was drawn for this eye, both pictures belong to one frame, and the direction of 90 % of
+/// the pictures is within [`ALIKE`] of the head's direction at the predicted display time.
 fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     let wrong = seen.iter().filter(|seen| {
         let [left, right] = seen.codes;

@@ -1,8 +1,8 @@
 //! Chooses which keys of the session to press for the user's keys and characters. This module opens no device.
 //!
 //! As in the other sinks, a key is pressed as the physical key, unless it carries a character that the map has on
-//! another key. A character that the map lacks is passed on as its X symbol. The desktop types the character if it
-//! supports symbols.
+//! another key. A character that the map lacks is passed on as its X symbol (keysym). The desktop types the character
+//! if it supports symbols.
 
 use std::collections::{BTreeMap, BTreeSet};
 

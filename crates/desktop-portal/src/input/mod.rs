@@ -124,8 +124,8 @@ impl PortalInput {
 }
 
 /// Converts a rotation of the wheel. Whole notches stay notches, and any other rotation becomes a smooth distance. In
-/// the portal, down and right are positive. KDE's portal scrolls only a pixel for each notch, and in a smooth rotation
-/// up is positive (xdg-desktop-portal-kde 5.27.5 and 6.7.4: src/waylandintegration.cpp).
+/// the portal, down and right are positive. KDE's portal scrolls only a pixel for each notch, and for smooth rotations,
+/// it treats up as positive (xdg-desktop-portal-kde 5.27.5 and 6.7.4: src/waylandintegration.cpp).
 fn wheel(dx: i16, dy: i16, is_kwin: bool) -> Wheel {
     let distance = |moved: i16| NOTCH_DISTANCE * f64::from(moved) / f64::from(NOTCH);
     match (dx % NOTCH, dy % NOTCH) {

@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 pub(crate) enum Wheel {
     /// Whole notches to the right and down.
     Notches(i32, i32),
-    /// A distance to the right and down, as libinput reports it: 15 for a notch.
+    /// A distance to the right and down (in KDE, to the right and up), as libinput reports it: 15 for a notch.
     Smooth(f64, f64),
 }
 
@@ -16,7 +16,7 @@ pub(crate) enum Wheel {
 pub(crate) enum Command {
     /// A key by its Linux code.
     Key(i32, bool),
-    /// A key by its symbol.
+    /// A key by its X symbol (keysym).
     Symbol(i32, bool),
     /// A pointer button by its Linux code.
     Button(i32, bool),
@@ -62,7 +62,8 @@ impl Command {
         )
     }
 
-    /// Merges this command with `next` if both are motions. Returns the command to perform now, and the one after it.
+    /// Merges this command with `next` if both are relative motions or both are positions. Returns the command to
+    /// perform now, and the one after it.
     pub(super) fn merged(self, next: Option<Command>) -> (Command, Option<Command>) {
         match (self, next) {
             (Command::Move(dx, dy), Some(Command::Move(x, y))) => {

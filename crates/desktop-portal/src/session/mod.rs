@@ -58,7 +58,8 @@ pub struct Options {
     /// The file that stores the permission, so that the desktop asks only once, if its portals can store permissions.
     /// If `None`, the desktop asks each time.
     pub permission: Option<PathBuf>,
-    /// The address of the D-Bus session. If `None`, the environment variable `DBUS_SESSION_BUS_ADDRESS` contains it.
+    /// The address of the D-Bus session bus. If `None`, the environment variable `DBUS_SESSION_BUS_ADDRESS` contains
+    /// it.
     pub bus: Option<String>,
     /// The Wayland display of the session. Its keyboard layout determines which keys type a text. If `None`, the
     /// environment variable `WAYLAND_DISPLAY` contains its name.
@@ -146,7 +147,7 @@ impl Drop for Connected {
     }
 }
 
-/// Connects to the D-Bus session in the calling runtime, because ashpd's own connection would outlive this runtime.
+/// Connects to the D-Bus session bus in the calling runtime, because ashpd's own connection would outlive this runtime.
 async fn connect(address: Option<&str>) -> Result<Connection, PortalError> {
     let builder = match address {
         Some(address) => Builder::address(address),

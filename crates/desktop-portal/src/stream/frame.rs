@@ -149,7 +149,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*word))
 }
 
-/// The rectangle of a `struct spa_meta_region`, limited to positive positions; `None` if it is invalid.
+/// The rectangle of a `struct spa_meta_region`, limited to non-negative positions; `None` if it is invalid.
 fn region(bytes: &[u8]) -> Option<Block> {
     let (left, top) = (word(bytes, 0)?.cast_signed(), word(bytes, 4)?.cast_signed());
     let (width, height) = (word(bytes, 8)?, word(bytes, 12)?);

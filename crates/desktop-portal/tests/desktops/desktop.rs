@@ -73,7 +73,7 @@ impl Desktop {
             std::fs::create_dir(&made).unwrap();
             std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o700)).unwrap();
         }
-        // GNOME asks the system bus for users and sessions. This bus has neither.
+        // GNOME asks the system bus for users and sessions. The test's system bus has neither.
         for bus in ["system", "bus"] {
             let address = format!("--address=unix:path={}", desktop.run(bus).display());
             desktop.launch("dbus-daemon", &["--session", &address, "--nofork"]);

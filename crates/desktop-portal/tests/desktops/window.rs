@@ -19,7 +19,7 @@ use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 use crate::desktop::Desktop;
 use crate::{PATIENCE, SCREEN};
 
-/// How long a window must have the focus before it counts as lasting. If the window gets the focus through a
+/// How long a window must have the focus before the focus counts as lasting. If the window gets the focus through a
 /// short-lived keyboard, it loses the focus earlier (guess: after tens of milliseconds on a busy machine).
 const SETTLE: Duration = Duration::from_secs(2);
 

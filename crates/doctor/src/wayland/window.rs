@@ -12,7 +12,7 @@ const NEEDS: &[(&str, u32)] = &[
     ("wp_viewporter", 1),
 ];
 
-/// The protocols that give the host all motion and all keys, with the descriptions of the documentation.
+/// The protocols that give the host all motion and all keys. Each has its name in the documentation, and its interface.
 const GRAB: &[(&str, &str)] = &[
     ("pointer-constraints", "zwp_pointer_constraints_v1"),
     ("relative-pointer", "zwp_relative_pointer_manager_v1"),

@@ -5,7 +5,7 @@ import type { Shown } from "./frames";
 /** Stages of a frame in order, as in crates/proto/src/trace.rs. */
 const STAGES = ["FirstSlice", "Encoded", "FirstSent", "LastSent", "Recoverable", "Submitted"];
 
-/** Window of frames: four seconds. */
+/** Number of frames in the window: four seconds at 60 frames/s. */
 const KEPT = 240;
 
 function percentile(sorted: number[], share: number): number {
@@ -65,7 +65,7 @@ export class Figures {
     this.decisions = [`${new Date().toLocaleTimeString()}  ${words}`, ...this.decisions].slice(0, 30);
   }
 
-  /** Median, 95th and 99th percentile of each stage after Captured. */
+  /** Median, 95th and 99th percentile of the time from Captured to each stage. */
   rows(): { stage: string; p50?: number; p95?: number; p99?: number }[] {
     return STAGES.map((stage) => {
       const all = this.frames.map((frame) => frame.stages[stage]).filter((t) => t !== undefined);

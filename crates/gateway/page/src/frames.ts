@@ -3,7 +3,7 @@
 
 import type { Left, Report } from "./wire";
 
-/** Maximum number of pending frames: two seconds. */
+/** Maximum number of pending frames: two seconds at 60 frames/s. */
 const MOST = 120;
 
 /** Number of earlier reports that are repeated together with new ones, since messages may be lost. */

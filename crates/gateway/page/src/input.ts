@@ -58,7 +58,7 @@ export class Input {
     });
     area.addEventListener("keydown", (event) => this.key(event, true));
     area.addEventListener("keyup", (event) => this.key(event, false));
-    // With pointerrawupdate, each sample arrives at once. Without it, samples arrive once per displayed picture.
+    // With pointerrawupdate, each sample arrives at once. Without it, samples arrive once per animation frame.
     const raw = "onpointerrawupdate" in window;
     area.addEventListener(raw ? "pointerrawupdate" : "pointermove", (event) =>
       this.moved(event as PointerEvent),

@@ -46,8 +46,8 @@ export class Link {
     /** The only video codec to offer, such as "vp9"; null to offer all codecs. */
     private readonly codec: string | null,
   ) {
-    // The address is relative to the page. Only a portal serves the page without TLS, behind a proxy or on this
-    // machine.
+    // The address is relative to the page. Only a portal serves the page without TLS. The portal is then behind a
+    // proxy, or on this machine.
     const address = new URL(`signalling?${query}`, location.href);
     address.protocol = location.protocol === "http:" ? "ws:" : "wss:";
     this.socket = new WebSocket(address);
@@ -166,9 +166,9 @@ export class Link {
   }
 
   /**
-   * Sends a video of 16x16 pixels once a second, so that the browser learns the round-trip time from the host's
-   * receiver reports (RFC 3550, 6.4.1). A receive-only browser assumes 100 ms, and waits that long before it repeats a
-   * NACK when a retransmission is lost.
+   * Sends a video of 16x16 pixels with one frame per second, so that the browser learns the round-trip time from the
+   * host's receiver reports (RFC 3550, 6.4.1). A receive-only browser assumes 100 ms, and waits that long before it
+   * repeats a NACK when a retransmission is lost.
    */
   private measureRoundTrip(peer: RTCPeerConnection) {
     const canvas = document.createElement("canvas");

@@ -26,7 +26,7 @@ export class StatisticsLog {
     this.lines = [...this.lines, JSON.stringify({ time, statistics: measured })].slice(-KEPT);
   }
 
-  /** Saves them as a file. */
+  /** Saves the recorded statistics as a file. */
   save() {
     const text = this.lines.map((line) => `${line}\n`).join("");
     const address = URL.createObjectURL(new Blob([text], { type: "application/jsonl" }));

@@ -310,7 +310,7 @@ async function beginOnce(pin: string) {
   if ("refused" in answer) {
     showStatus("not logged in");
     notice.hide();
-    // A refusal without a PIN and a ticket usually means only that a PIN is needed.
+    // The refusal of a log-in with neither a PIN nor a ticket usually means only that a PIN is needed.
     byId("refused").textContent = pin === "" && !hasTicket() ? "" : answer.refused;
     form.hidden = false;
     byId("pin").focus();
@@ -372,8 +372,8 @@ byId("again").addEventListener("click", () => {
   notice.reconnecting("");
   void start("");
 });
-// A button of the bar that is pressed with the mouse does not get the focus. Other pressed buttons give the focus back
-// to the picture.
+// A mouse click on a button of the bar does not move the focus. After any other button press, the focus returns to the
+// picture.
 for (const bar of [byId("actions"), menu])
   bar.addEventListener("click", (event) => {
     if (!(event.target instanceof Element) || !event.target.closest("button:not(#open-menu)")) return;
@@ -407,7 +407,7 @@ byId("overlay").addEventListener("click", () => {
   byId("overlay").setAttribute("aria-pressed", String(!over.hidden));
 });
 byId("role").addEventListener("click", () => {
-  // The session has ended: start a new one.
+  // There is no connection: start one.
   if (!link) void start("");
   link?.sendNotice({ type: "role", play: true, takeOver: true });
 });

@@ -25,7 +25,7 @@ export class Notice {
     this.show("Waiting…", why, false);
   }
 
-  /** The connection has ended until the user reconnects. */
+  /** The connection has ended; only the user can reconnect. */
   ended(why: string) {
     this.show("Disconnected", why, true);
   }

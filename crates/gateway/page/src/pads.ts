@@ -1,4 +1,4 @@
-// Game pads (Gamepad API), polled with each displayed picture. Pads without a standard mapping are not sent.
+// Game pads (Gamepad API), polled once per animation frame. Pads without a standard mapping are not sent.
 
 import type { InputEvent, PadState, Rumble } from "./wire";
 
@@ -30,7 +30,8 @@ function stateOf(pad: Gamepad): PadState {
   };
 }
 
-/** Parses "Name (STANDARD GAMEPAD Vendor: 045e Product: 028e)" and "045e-028e-Name", the formats of browsers. */
+/** Parses "Name (STANDARD GAMEPAD Vendor: 045e Product: 028e)" and "045e-028e-Name", the formats of Chromium and
+/** Firefox. */
 function called(id: string): { name: string; vendor: number; product: number } {
   const chromium = /^(.*?) *\((?:STANDARD GAMEPAD )?Vendor: ([0-9a-f]{4}) Product: ([0-9a-f]{4})\)/i.exec(id);
   if (chromium) return { name: chromium[1], vendor: parseInt(chromium[2], 16), product: parseInt(chromium[3], 16) };

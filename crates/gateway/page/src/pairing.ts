@@ -22,7 +22,7 @@ export class Pairing {
   private service = "";
   /** The client whose PIN the form asks for. */
   private client: string | null = null;
-  /** Whether a PIN is being tried. Its client then no longer waits for one. */
+  /** Whether the host is trying a PIN. The client then no longer waits for a PIN. */
   private trying = false;
 
   constructor(

@@ -63,7 +63,8 @@ export class TextField {
   }
 
   private follow(at: number) {
-    // With a physical keyboard, composed text is cleared at its end. An on-screen keyboard may still correct its text.
+    // With a physical keyboard, text is sent and cleared when its composition ends. With an on-screen keyboard, each
+    // change is sent, because this keyboard may still correct its text.
     if (this.composing && !this.isOnScreen()) return;
     const { erased, added } = edits(this.told, this.field.value);
     this.told = this.field.value;

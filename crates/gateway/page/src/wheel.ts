@@ -1,6 +1,7 @@
 // Wheel rotation in 1/120 of a notch (REL_WHEEL_HI_RES); positive is to the right and up.
 
-/** Legacy properties of a WheelEvent in Chromium, Firefox and Safari: 120 per notch, negative is down. */
+/** Legacy properties of a WheelEvent in Chromium, Firefox and Safari: 120 per notch; negative is down, or to the right.
+/** */
 interface Notched {
   wheelDeltaX?: number;
   wheelDeltaY?: number;
@@ -54,9 +55,9 @@ export class Wheel {
 
   /**
    * The notches of an event, from its length. Firefox (153) merges pending events: it adds their lengths, but not their
-   * notches. Therefore, the length of a notch is the shortest one that an event has had so far, and the notches of a
-   * turn are its length divided by the length of a notch. If a shorter notch becomes known during a turn, the result
-   * also contains the missing notches of the turn's earlier events.
+   * notches. Therefore, the smallest length per notch of all events so far counts as the length of a notch. The number
+   * of notches of a turn is the turn's length divided by the length of a notch. If a shorter notch becomes known during
+   * a turn, the result also contains the missing notches of the turn's earlier events.
    */
   private notches(which: string, length: number, told: number, at: number): number {
     if (length === 0 || told === 0 || told % NOTCH !== 0) return told;

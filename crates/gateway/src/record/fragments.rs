@@ -208,7 +208,7 @@ impl Fragments {
         self.idle(sound.captured);
     }
 
-    /// Writes a still picture if no frame has arrived by `now`.
+    /// Writes the pending frame, a still picture, if it was captured at least `MAX_PENDING` before `now`.
     pub fn idle(&mut self, now: Instant) {
         let Some(newest) = &self.newest else { return };
         if now.0.saturating_sub(newest.captured.0) < MAX_PENDING {

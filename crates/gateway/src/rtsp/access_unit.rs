@@ -32,8 +32,8 @@ pub(super) fn format() -> String {
 }
 
 /// Calls `each` with each payload of an access unit. The second argument states whether the payload is the last, which
-/// has the marker bit (section 3.1). An access unit that is too long for a packet is split. Each part has a header with
-/// the length of the whole access unit (section 3.2.3).
+/// has the marker bit (section 3.1). An access unit that is too long for a packet is split (section 3.2.3.1). Each part
+/// has a header with the length of the whole access unit (section 3.2.1.1).
 pub(super) fn payloads(unit: &[u8], mut each: impl FnMut(&[u8], bool)) {
     let Some(size) = u16::try_from(unit.len())
         .ok()

@@ -274,8 +274,8 @@ impl Connection<'_> {
         self.writer.put(bytes).map_err(gone)
     }
 
-    /// Subscribes to frames, and to sound that was captured at `from` or later. The error is the reason for the log and
-    /// the player.
+    /// Subscribes to frames, and to sound that was captured at `from` or later. The error is a reason, which is logged
+    /// and sent to the player.
     fn play(&mut self, from: time::Instant) -> Result<(), String> {
         if self.subscribed.is_some() {
             return Ok(());

@@ -12,8 +12,8 @@ use super::parameters::ParameterSets;
 pub(super) const VIDEO: u8 = 96;
 pub(super) const AUDIO: u8 = 97;
 
-/// RTP clock rates of video (RFC 6184 section 8.2.1) and sound in Hz. The clock rate of sound is the sampling rate (RFC
-/// 3640 section 3.3.6, RFC 7587 section 4.1).
+/// RTP clock rates of video (RFC 6184 section 8.2.1) and sound in Hz. The clock rate of AAC is the sampling rate (RFC
+/// 3640 section 3.1), and the clock rate of Opus is always 48 kHz (RFC 7587 section 4.1).
 pub(super) const VIDEO_RATE: u32 = 90_000;
 pub(super) const AUDIO_RATE: u32 = 48_000;
 
@@ -46,7 +46,7 @@ pub(super) fn describe(
     };
     let mut format = format!("{VIDEO} packetization-mode=1");
     if let Some(sets) = parameters {
-        // The parameters are in the order of the example in RFC 6184 section 8.2.1.
+        // The parameters are those of the example in RFC 6184 section 8.2.1.
         let (level, sets) = (sets.profile_level_id(), sets.in_words());
         format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
     }
@@ -123,7 +123,7 @@ mod tests {
         let text = describe("h", address, 7, None, Some(SoundCodec::Aac));
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.split("\r\n").collect();
-        // The required parameters of sections 4.1 and 3.3.6.
+        // The required parameters of RFC 3640 sections 4.1 and 3.3.6.
         for line in [
             "m=audio 0 RTP/AVP 97",
             "a=rtpmap:97 mpeg4-generic/48000/2",

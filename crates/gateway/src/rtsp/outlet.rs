@@ -13,9 +13,9 @@ const SOCKET_BUFFER: usize = 1 << 20;
 /// Number of port pairs to try.
 const PORT_ATTEMPTS: usize = 32;
 
-/// Maximum queued messages per connection, each of at most 1.2 kB: a quarter of a second at 40 Mb/s. A writer
-/// thread that gets no processor time for that long loses neither frames nor sound. When the queue is full, frames wait
-/// before it (`Intake::Steady`) and sound is dropped.
+/// Maximum queued messages per connection, each of at most 1.2 kB: a quarter of a second at 40 Mb/s. A writer thread
+/// that gets no processor time for that long loses neither frames nor sound. When the queue is full, frames wait for
+/// room (`Intake::Steady`), and sound is dropped.
 const QUEUE_LENGTH: usize = 1024;
 
 /// Write timeout after which a player counts as disconnected.

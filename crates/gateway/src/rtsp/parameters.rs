@@ -1,4 +1,5 @@
-//! H.264 parameter sets for the description of a stream. Players need them before the first frame (RFC 6184 section 8.2.1).
+//! H.264 parameter sets for the description of a stream (`sprop-parameter-sets`, RFC 6184 section 8.1). Players need
+//! them before the first frame.
 //!
 //! The sets may change with the picture size, so they are known only while a player is subscribed. Otherwise, a
 //! temporary subscription fetches them, and ends with its first key frame.

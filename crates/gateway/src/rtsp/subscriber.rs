@@ -23,7 +23,7 @@ pub(super) struct Delivery {
     pub(super) outlet: Outlet,
     /// The player has paused or disconnected, so nothing more is sent.
     pub(super) closed: AtomicBool,
-    /// The newest frame of which a packet was sent; 0 if there is none.
+    /// The newest frame whose sending has started; 0 if there is none.
     newest: AtomicU32,
 }
 
@@ -37,7 +37,7 @@ impl Delivery {
         }
     }
 
-    /// The newest frame of which a packet was sent.
+    /// The newest frame whose sending has started.
     pub(super) fn newest(&self) -> FrameId {
         FrameId(self.newest.load(Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-// The bar code of crates/media/src/barcode.rs. The benches read it, too.
+// The bar code of crates/media/src/barcode.rs. The benchmarks use this file, too.
 
 /** Decodes the bar code; null if there is none. `bit(row, column)` returns whether the cell is white. */
 globalThis.decodeBarcode = (bit) => {

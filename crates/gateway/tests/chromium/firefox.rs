@@ -23,8 +23,8 @@ user_pref("media.navigator.mediadatadecoder_h264_enabled", true);
 user_pref("gfx.blacklist.webrtc.hw.acceleration.h264", 1);
 "#;
 
-/// Lets Firefox choose a free port, which it writes into a file. Disables network requests. Keeps input methods
-/// enabled, which automation disables by default.
+/// Lets Firefox choose a free port, which it writes into a file. Disables Firefox's own network requests, such as
+/// update checks. Keeps input methods enabled, which automation disables by default.
 const QUIET: &str = r#"
 user_pref("marionette.port", 0);
 user_pref("remote.prefs.recommended", false);

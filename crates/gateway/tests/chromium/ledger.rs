@@ -1,4 +1,4 @@
-//! Records a host's reports about each frame of each subscriber in the background.
+//! Records in the background a host's reports about each frame of each subscriber.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,7 @@ impl Ledger {
         newest.max().copied().unwrap_or(0)
     }
 
-    /// Number of frames of a subscriber that became visible.
+    /// Number of a subscriber's frames that were displayed completely, or sent to a subscriber without reports.
     pub(super) fn arrived(&self, subscriber: SubscriberId) -> usize {
         let arrives = |outcome: &Outcome| {
             matches!(

@@ -16,7 +16,7 @@ use super::ledger::{Going, listen};
 use super::support::{PIN, Rig, eventually};
 use super::{BARCODE, KEYS, SIZE, next_press, start};
 
-/// Emulates a lossy link for media, and records the pictures passed to the compositor.
+/// Directs the media to the emulated link, and records the pictures passed to the compositor.
 const WATCH: &str = include_str!("../../../testbed/assets/watch.js");
 
 /// Loss rate in both directions.

@@ -267,7 +267,7 @@ fn a_known_browser_needs_no_pin() {
         browser.run(&tab, "document.querySelector('#login').hidden"),
         json!(true)
     );
-    // The second tab has the statistics.
+    // The page's second tab has the statistics.
     browser.run(&tab, "document.querySelector('#tab-figures').click(); true");
     browser.until(
         &tab,

@@ -36,7 +36,7 @@ fn press(browser: &mut Browser, tab: &Tab, code: &str, key: &str) {
     }
 }
 
-/// The next key, skipping releases caused by buttons and focus changes.
+/// The next key event. Skips button events, and the releases that focus changes cause.
 fn next_key(rig: &Rig) -> (u16, bool) {
     loop {
         match next_press(rig) {
@@ -190,7 +190,7 @@ fn a_lost_connection_is_shown_over_the_last_picture() {
     assert_eq!(seen["lit"], true, "{seen}");
     assert_eq!(seen["dimmed"], true, "{seen}");
     assert!(seen["size"].as_f64().unwrap() >= 28.0, "{seen}");
-    // It reconnects automatically.
+    // The page reconnects automatically.
     browser.until(
         &tab,
         "document.querySelector('#notice').hidden && document.querySelector('#last').hidden",
@@ -217,7 +217,7 @@ fn sound_starts_with_the_first_click_and_has_a_volume() {
     let policy = "--autoplay-policy=document-user-activation-required";
     let mut browser = Browser::start_with(program, rig.folder.path(), policy);
     let tab = browser.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
-    // Without user activation.
+    // These expressions are evaluated without user activation.
     let seen = |browser: &mut Browser, expression: &str| {
         eventually(expression, || {
             (browser.looks(&tab, expression) == Some(json!(true))).then_some(())

@@ -1,5 +1,5 @@
 //! Keys and wheels of a real window system. xdotool generates them on the browser's display. xterm reads the keys on
-//! the host's display, which has another layout. Runs with both browsers.
+//! the host's display, which has another layout. Runs with Chromium and Firefox.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! A virtual-reality source for tests. Its application ignores the head pose, and reports the poses with which it draws.
 //!
-//! A wall of a single colour stands every 15 degrees around the head. Above the head, the picture is dark for the left
-//! eye and bright for the right one.
+//! A wall of a single colour stands every 15 degrees around the head. The top quarter of the picture is dark for the
+//! left eye and bright for the right eye.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -306,7 +306,7 @@ fn invalid_signalling_is_answered() {
     let sdp = r#"{"type":"offer","from":"a","data":{"sdp":"v=0\r\nnonsense"}}"#;
     assert!(why(sdp).contains("invalid session description"));
     assert!(why(r#"{"type":"sing","connectionId":"a"}"#).contains("unknown message type"));
-    // A candidate and a disconnect for an unknown connection are ignored.
+    // For an unknown connection, a candidate is ignored, and a disconnect is only confirmed.
     for silent in [
         r#"{"type":"candidate","from":"a","data":{"candidate":"candidate:x"}}"#,
         r#"{"type":"disconnect","connectionId":"z"}"#,

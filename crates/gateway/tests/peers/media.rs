@@ -68,7 +68,7 @@ impl Depacketiser {
     }
 }
 
-/// The next `count` frames. The error is a loss of packets, such as those that arrived while the test was starved.
+/// The next `count` frames. The error reports lost packets, such as packets that arrived while the test was starved.
 fn frames(remote: &mut Remote, count: usize) -> Result<Vec<AccessUnit>, String> {
     let mut depacketiser = Depacketiser::default();
     let mut frames = Vec::new();

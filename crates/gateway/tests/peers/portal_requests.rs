@@ -142,7 +142,7 @@ fn a_portal_on_this_machine_connects_through_a_socket() {
     assert_eq!(rig.gateway.fingerprint(), "");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // There is no TCP listener at the port of its media.
+    // There is no TCP listener at the gateway's media port.
     std::net::TcpStream::connect(rig.address()).unwrap_err();
     let ask = |request: &str, headers: &[(&str, String)]| {
         let mut stream = UnixStream::connect(&path).unwrap();

@@ -11,7 +11,7 @@ use super::support::{ORIGIN, PIN, PROXY, Rig, eventually};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// A proxy's connections to the page, with the key of a browser behind it.
+/// The proxy's connections to the page, with the key of a browser behind the proxy.
 fn through_proxy(rig: &Rig) -> Caller {
     let mut caller = Caller::new(rig);
     let IpAddr::V4(proxy) = PROXY.parse().unwrap() else {

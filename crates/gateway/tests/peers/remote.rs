@@ -1,4 +1,4 @@
-//! The browser's end of a connection. It also uses `str0m`, and runs on a thread of the test.
+//! The browser's end of a connection. Like the gateway, it uses `str0m`. It runs on a thread of the test.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -65,7 +65,8 @@ fn socket(here: IpAddr) -> UdpSocket {
     udp
 }
 
-/// Creates a connection with an offer from this address, for VP8 and these codecs.
+/// Creates a socket at this address, and a connection that can receive VP8 and these codecs. The caller makes the
+/// offer.
 fn offer(here: IpAddr, codecs: &[Codec]) -> (UdpSocket, Rtc) {
     let udp = socket(here);
     let mut rtc = Rtc::builder()

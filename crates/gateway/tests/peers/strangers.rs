@@ -116,8 +116,8 @@ fn junk_tickets_block_no_valid_ticket() {
     });
     let stop = Arc::new(AtomicBool::new(false));
     let answers = Arc::new(AtomicU32::new(0));
-    // There are more networks than the rate limit for tickets allows, so one ticket from each network would use it up.
-    // The tickets are well-formed, but from another portal.
+    // There are more networks (80) than tickets that the rate limit allows per second (64), so one ticket from each
+    // network would use up the limit. The tickets are well-formed, but from another portal.
     let junk = Portal::new();
     let floods: Vec<_> = (0..4_u8)
         .map(|thread| {

@@ -41,7 +41,7 @@ pub(crate) enum Inward {
 pub(crate) struct Network(String);
 
 impl Network {
-    /// Returns `None`, with a message, without the privilege or the tools.
+    /// Returns `None`, with a message, if the privilege or the tools are missing.
     pub(crate) fn new() -> Option<Network> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {

@@ -25,7 +25,7 @@ fn encoding(name: &str, encoders: &[&'static str]) -> Rig {
     Rig::with(name, SIZE, |config| config.encoders = encoders)
 }
 
-/// A frame from packets in order: its picture ID, and whether it is a key frame.
+/// A frame whose packets arrived in order: its picture ID, and whether it is a key frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Frame {
     picture: u16,
@@ -49,7 +49,8 @@ fn taken(open: &mut Option<Frame>, packet: &RtpPacket) -> Option<Frame> {
     if ends { open.take() } else { None }
 }
 
-/// The next `count` frames. The error is a loss of packets, such as those that arrived while the test was starved.
+/// The next `count` frames. The error is a loss of packets: the socket drops packets that arrive while the test is
+/// starved for too long.
 fn frames(remote: &mut Remote, count: usize) -> Result<Vec<Frame>, String> {
     let (mut open, mut frames) = (None, Vec::new());
     let mut newest: Option<u64> = None;

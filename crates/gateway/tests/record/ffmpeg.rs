@@ -39,7 +39,7 @@ pub(crate) fn annex_b(file: &Path) -> Vec<u8> {
     ffmpeg(file, &words)
 }
 
-/// Number of frames of a track that ffmpeg decodes.
+/// Number of frames that ffmpeg decodes from a track.
 pub(crate) fn decodes(file: &Path, track: &str) -> usize {
     let map = format!("0:{track}");
     let words = ["-map", &map, "-fps_mode", "passthrough", "-f", "framemd5"];

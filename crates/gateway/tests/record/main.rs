@@ -32,8 +32,8 @@ use self::support::{Rig, STALLED, TIMEOUT, eventually};
 const SIZE: Size = Size::new(640, 384);
 
 /// Maximum time from the first picture to the first sound of a recording, in seconds. The recorder skips sound that
-/// arrives before the first picture, so the time is that of the first picture through encoder and queues: tens of
-/// milliseconds on a slow machine.
+/// arrives before the first picture, so the delay is the time that this picture takes through the encoder and the
+/// queues: tens of milliseconds on a slow machine.
 const MAX_SOUND_DELAY: f64 = 0.5;
 
 /// Messages of a recorder to the user.
@@ -396,7 +396,7 @@ fn a_full_disk_ends_the_recording_alone() {
 fn a_blocked_disk_delays_no_subscriber() {
     let rig = rig("stuck");
     let made = write_down(&rig.host);
-    // A pipe without a reader: it takes 64 KiB, then blocks the writer.
+    // A pipe from which nothing is read: it takes 64 KiB, then blocks the writer.
     let (reader, pipe) = std::io::pipe().unwrap();
     let pipe = OwnedFd::from(pipe);
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());

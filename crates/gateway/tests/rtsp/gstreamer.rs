@@ -11,7 +11,7 @@ use crate::support::{STALLED, TIMEOUT};
 /// Output length in bytes at which GStreamer is stopped: more than a second of the test pattern.
 const BYTES: u64 = 300_000;
 
-/// The output of `rtspsrc` and a depacketizer for `protocols`.
+/// The video that `rtspsrc` receives over `protocols`, as output by a depacketizer.
 fn take(players: &Players, protocols: &str) -> Vec<u8> {
     let file = players.rig.folder.path().join(format!("{protocols}.h264"));
     let url = format!("location={}", players.url());

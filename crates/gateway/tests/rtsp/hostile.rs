@@ -93,7 +93,7 @@ fn strangers(players: &Players, networks: impl Iterator<Item = u8>, each: usize)
 #[test]
 fn four_full_networks_admit_a_player() {
     let players = Players::new("rtsp-four");
-    // More connections than slots. Some of each network are idle, and some send keep-alives.
+    // More connections than slots. All of them are idle.
     let mut held = strangers(&players, 2..=5, 16);
     let mut player = Player::that_plays(players.server.address(), &players.url());
     player.packet();

@@ -48,7 +48,7 @@ impl Units {
         }
     }
 
-    /// The next `count` frames of `player`.
+    /// The next `frames` frames of `player`.
     fn of(player: &mut Player, frames: usize) -> Units {
         let mut units = Units::default();
         while units.frames < frames {
@@ -80,7 +80,8 @@ fn a_player_gets_the_encoders_output_from_a_key_frame_on() {
 /// A sender report: its channel, and its times on the wall clock and the RTP clock.
 type SenderReport = (u8, u64, u32);
 
-/// At least two sender reports of each track, and the numbers and times of at least 100 payloads of sound.
+/// At least two sender reports of each track, and the sequence numbers and timestamps of at least 100 payloads of
+/// sound.
 fn reports_and_sound(players: &Players) -> (Vec<SenderReport>, Vec<(u16, u32)>) {
     let mut player = Player::that_plays(players.server.address(), &players.url());
     let (mut reports, mut sound) = (Vec::new(), Vec::new());
@@ -171,7 +172,7 @@ fn sender_reports_precede_the_first_packets() {
         let (channel, bytes) = player.packet();
         match channel {
             VIDEO | AUDIO => {
-                // If one track starts late, later reports precede it.
+                // If one track starts late, more than two reports precede its first packet.
                 assert!(reports.len() >= 2, "reports come first");
                 let packet = RtpPacket::parse(&bytes).unwrap();
                 let first = &mut firsts[usize::from(channel == AUDIO)];

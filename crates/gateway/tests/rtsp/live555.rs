@@ -18,7 +18,7 @@ fn vlc_plays_a_stream() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
     let frames = ffmpeg::frames(&file);
-    // A fast machine sends 240 frames in the four seconds, a part of which passes while VLC starts.
+    // A fast machine sends 240 frames in these four seconds, but VLC needs a part of the time to start.
     assert!(frames > 10, "{frames} frames; {said}");
 }
 
@@ -37,7 +37,7 @@ fn live555s_own_program_plays_a_stream() {
         command
             .args(["-v", "-V", "-d", "4"])
             .args(by_tcp.then_some("-t"));
-        // The picture to standard output, unchanged.
+        // openRTSP writes the picture to standard output, unchanged.
         let out = command
             .arg(players.url())
             .stdin(Stdio::null())

@@ -52,8 +52,9 @@ fn a_still_picture_is_repeated() {
                 }
             }
         }
-        // By their timestamps, the frames are at most one second apart, and the first twenty span less than five
-        // seconds: one second on a fast machine, but ten if the host did not repeat them faster at the start.
+        // By their timestamps, the frames are at most one second apart, and the first twenty intervals take less than
+        // five seconds. On a fast machine, they take one second. If the host did not repeat the picture faster at the
+        // start, they would take ten.
         let gap = |pair: &[u32]| pair[1].wrapping_sub(pair[0]);
         let gaps: Vec<u32> = stamps.windows(2).map(gap).collect();
         let near = gaps.iter().all(|gap| (1..=90_000).contains(gap));

@@ -1,4 +1,5 @@
-//! A machine that occasionally stalls for 40 or 100 ms. Players still get the encoder's output.
+//! A machine that stalls ten times per second for 40 ms, or twice per second for 100 ms. Players still get the
+//! encoder's output.
 
 use std::time::Duration;
 

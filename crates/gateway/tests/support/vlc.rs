@@ -8,7 +8,7 @@ use super::skip::skip;
 /// The user as which VLC runs, because it refuses to run as root.
 const UNPRIVILEGED: &str = "65534";
 
-/// Folder of VLC's plugins on Debian and other systems.
+/// Folders in which VLC's plugins may be, on Debian and other systems.
 const PLUGINS: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/vlc/plugins",
     "/usr/lib/aarch64-linux-gnu/vlc/plugins",
@@ -31,7 +31,8 @@ pub(crate) fn is_there(plugin: Option<&str>) -> bool {
     false
 }
 
-/// Lets VLC write its input into a Matroska file in `folder`, for at most this many seconds. Returns its output.
+/// Lets VLC copy `what` into a Matroska file in `folder`, for at most this many seconds. Returns the file's path, and
+/// the output of the VLC process.
 pub(crate) fn copies(what: &str, folder: &Path, seconds: u32) -> (PathBuf, Output) {
     let (home, file) = (folder.join("vlc"), folder.join("vlc/it.mkv"));
     std::fs::create_dir_all(&home).unwrap();

@@ -66,8 +66,8 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the caller's argument is forwarded unchanged.
             let display = unsafe { real(native) };
-            // `eglGetDisplay` does not specify the platform of `native`. If it is a known Xlib display, its name is
-            // recorded.
+            // `eglGetDisplay` does not specify the platform of `native`. If `native` is a known Xlib display, the
+            // display's name is recorded.
             guarded(|| register_display(display, glx::display_name(native.addr())));
             display
         };

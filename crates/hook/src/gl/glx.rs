@@ -273,8 +273,8 @@ pub(super) fn display_name(display: usize) -> Option<String> {
     DISPLAYS.get(&display)
 }
 
-/// Handles a connection that is about to be closed. EGL displays may use it, so the resources of their contexts are
-/// also released.
+/// Handles a connection that is about to be closed. EGL displays may use this connection, so the resources of all EGL
+/// contexts are also released.
 fn display_closing(display: Display) {
     if let Some(readers) = readers::readers_in_use() {
         let on_it = |of: &readers::Context| of.api == Api::Glx && of.display == display.addr();

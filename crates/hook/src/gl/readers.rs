@@ -114,7 +114,8 @@ impl Swap {
         let ReadRequest { frames, size } = self
             .stream
             .request_read(self.key, size, || window.x_window())?;
-        // If the session does not know the exact size, it is queried now. With GLX, the query costs two X round trips.
+        // If the session does not know the exact size, the size is queried now. With GLX, the query costs two X round
+        // trips.
         let size = size.or_else(|| window.size());
         let size = size.filter(|size| size.is_valid())?;
         let reader = &self.reader;
@@ -204,7 +205,7 @@ struct Entry {
     reader: Option<Arc<Reader>>,
 }
 
-/// The reader of a context. It is locked only on the thread where the context is current.
+/// The reader of a context. Until it ends, it is locked only on the thread where the context is current.
 pub(crate) struct Reader {
     context: Context,
     /// Whether the context is tracked, so that it exists until it is retired.

@@ -85,7 +85,7 @@ pub(super) unsafe fn next_instance(
     }
 }
 
-/// The next layer's functions for `vkCreateDevice`.
+/// The functions that the loader passes to `vkCreateDevice`.
 pub(super) struct NextDevice {
     pub(super) device_proc: vk::PFN_vkGetDeviceProcAddr,
     /// `PFN_vkSetDeviceLoaderData`, which takes any dispatchable handle.

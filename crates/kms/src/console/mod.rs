@@ -49,8 +49,8 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Takes the console. `guard` starts the process that restores it if this one is killed. Returns `None` on a
-    /// machine without consoles.
+    /// Takes the console. `guard` is the command of the process that restores the console if the client is killed.
+    /// Returns `None` on a machine without consoles.
     pub(crate) fn take(guard: Option<Command>) -> Result<Option<Console>, KmsError> {
         let Some((tty, number, back)) = open()? else {
             return Ok(None);

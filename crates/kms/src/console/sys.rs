@@ -148,7 +148,8 @@ pub(super) fn acknowledge(tty: impl AsFd) -> Result<()> {
     set(tty, VT_RELDISP, 2)
 }
 
-/// Makes this process survive the end of its session and orderly stops, because it must still restore the console.
+/// Makes this process ignore the signals for the end of its session and for an orderly stop, because it must still
+/// restore the console.
 pub(super) fn ignore_signals() {
     for signal in [
         libc::SIGHUP,

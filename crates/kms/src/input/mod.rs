@@ -68,8 +68,8 @@ struct State {
 #[derive(Default)]
 struct Grab {
     active: bool,
-    /// `by_user` is whether the user has requested the grab. `declined` is whether the user has ended the grab since
-    /// the host's request.
+    /// `by_user`: whether the user has requested the grab. `declined`: whether the user has ended the grab since the
+    /// host's request.
     by_user: bool,
     declined: bool,
     /// The host's request, as last received.

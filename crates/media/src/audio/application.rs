@@ -15,7 +15,7 @@ use super::{
 };
 use openuvr_clock as clock;
 
-/// Assumed size of the application's reads until the first read: the usual period of a device.
+/// Minimum of the read size for which samples are buffered in advance: the usual period of a device.
 const DEFAULT_BLOCK: Duration = Duration::from_millis(10);
 
 /// Maximum of the read size for which samples are buffered in advance.

@@ -11,8 +11,8 @@ use openuvr_proto::time::Instant;
 
 use super::{RATE, duration_of, frames_in};
 
-/// A source that delivers nothing for this long counts as silent. The value is longer than two quanta of PipeWire (1024
-/// samples, 21 ms each), the longest gap expected between the chunks of a source that plays (guess).
+/// A source that delivers nothing for this long counts as silent. The value is a guess. It is longer than the longest
+/// gap that is expected between the chunks of a source that plays: two quanta of PipeWire (1024 samples, 21 ms each).
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
 /// To track the source's clock, each chunk's lateness, divided by this number, is added to the timeline. With this

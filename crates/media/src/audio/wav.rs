@@ -1,4 +1,4 @@
-//! A playback into a file: the audible samples including pauses, as RIFF WAVE with 16-bit samples.
+//! A playback backend that writes to a file: the samples as played, including pauses, as RIFF WAVE with 16-bit samples.
 //!
 //! The header contains the length, and is rewritten when the playback is dropped. Before that, the header contains the
 //! maximum length, which players interpret as "to the end of the file". If the program is killed, this length remains.
@@ -102,7 +102,7 @@ fn open_file(path: &Path, resume: bool) -> std::io::Result<(BufWriter<File>, u32
     let samples = samples / FRAME * FRAME;
     let mut file = BufWriter::new(file);
     file.write_all(&header(LONGEST))?;
-    // A pipe has no samples, and can't be positioned.
+    // A pipe contains no samples, and does not support seeking.
     if samples > 0 {
         file.seek(SeekFrom::Start(u64::from(HEADER + samples)))?;
     }

@@ -188,7 +188,7 @@ mod tests {
         for (yaw, pitch) in [(0.0, 0.0), (30.0, 10.0), (-100.0, -60.0), (179.0, 45.0)] {
             let (sin, cos) = (f32::to_radians(yaw) / 2.0).sin_cos();
             let (up, across) = (f32::to_radians(pitch) / 2.0).sin_cos();
-            // A rotation around y after one around x.
+            // A rotation around x, followed by a rotation around y.
             let stamp =
                 ViewStamp::default().looking([cos * up, sin * across, -sin * up, cos * across]);
             assert!((stamp.yaw_degrees() - yaw).abs() < 0.01, "{stamp:?}");

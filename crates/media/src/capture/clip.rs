@@ -257,7 +257,7 @@ pub fn picture_index(frame: u32, count: u32) -> u32 {
     u32::try_from(place).unwrap_or(0).min(count.max(1) - 1)
 }
 
-/// A clip that is playing. The frame number in the bar code is the time since opening in frame periods, counted from 1.
+/// A clip that is playing. The frame number in the bar code counts the frame periods since opening, starting at 1.
 /// Missed frames, for example while the machine sleeps, are skipped, so delays do not accumulate.
 #[derive(Debug)]
 pub struct Player {

@@ -26,8 +26,9 @@ const UNWATCHED: Duration = Duration::from_secs(1);
 /// Hz, one of which may be late).
 const REST: Duration = Duration::from_millis(83);
 
-/// A picture whose memory returns to its owner on drop. The drop happens in the host's thread when a newer picture has
-/// arrived, or in the application's thread if the host never took the picture.
+/// A picture whose memory returns to its owner on drop. The host's thread drops the picture when it takes a newer
+/// picture or ends the source. The application's thread drops it if a newer picture replaces it before the host has
+/// taken it.
 pub trait Frame: Send {
     /// The picture: packed ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)), of any size, and the same at each
     /// call. Its memory does not move after the first call.
@@ -77,7 +78,8 @@ struct Shared {
 
 struct State {
     next: Option<(Box<dyn Frame>, RenderInfo)>,
-    /// The numbers of pictures that were submitted, taken by the host, and finished by the host.
+    /// The numbers of the newest pictures that were submitted, taken by the host, and finished by the host. Replaced
+    /// pictures are counted, too.
     submitted: u64,
     taken: u64,
     done: u64,
@@ -189,7 +191,8 @@ impl Submitter {
     }
 
     /// Reports whether other windows cover the application's pictures as of `now`. While the pictures are covered, only
-    /// [`Submitter::submit_still`] has an effect, and the pictures passed to it must include the covering windows.
+    /// [`Submitter::submit_still`] and [`Submitter::replace`] pass pictures to the host. The pictures passed to
+    /// `submit_still` must include the covering windows.
     pub fn overlaid(&self, now: Instant, overlaid: bool) {
         let mut state = self.shared.state();
         if std::mem::replace(&mut state.overlaid, overlaid) != overlaid {

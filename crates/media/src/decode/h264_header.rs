@@ -76,7 +76,8 @@ impl Sps {
         let profile = bits.u(8)?;
         bits.u(16)?; // constraints, level
         let id = at_most(bits.ue()?, MAX_SPS_ID)?;
-        // All other profiles have a chroma format (7.3.2.1.1). Our encoders use baseline (66), and 244 for 4:4:4.
+        // The parameter sets of all other profiles contain the chroma format (7.3.2.1.1). Our encoders use baseline
+        // (66), and 244 for 4:4:4.
         if !matches!(profile, 66 | 77 | 88) {
             match bits.ue()? {
                 1 => {}

@@ -3,8 +3,8 @@
 //! no other state.
 //!
 //! Gaps must be filled because libavcodec, if fed in chunks, delays a picture without its last slice by 16 packets. The
-//! packets in between are lost. A filled gap causes no stall. This module supports only CAVLC, frames and one slice
-//! group, as produced by our encoders; anything else is [`SkipError::Unsupported`].
+//! packets that libavcodec gets in the meantime are lost. A filled gap causes no stall. This module supports only
+//! CAVLC, frames and one slice group, as produced by our encoders; anything else is [`SkipError::Unsupported`].
 
 use super::h264_bits::{BitReader, BitWriter, nal_units};
 pub use super::h264_error::SkipError;

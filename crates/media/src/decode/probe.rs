@@ -103,8 +103,8 @@ impl Sample {
     }
 }
 
-/// A grey HEVC key frame of the test picture's size in main profile. libx265 encoded it with the preset `ultrafast`;
-/// its SEI message was removed.
+/// A grey HEVC key frame in main profile, with the size of the test picture. libx265 encoded it with the preset
+/// `ultrafast`; its SEI message was removed.
 const HEVC: &[u8] = &[
     0x00, 0x00, 0x00, 0x01, 0x40, 0x01, 0x0c, 0x01, 0xff, 0xff, 0x04, 0x08, 0x00, 0x00, 0x03, 0x00,
     0x9f, 0xa8, 0x00, 0x00, 0x03, 0x00, 0x00, 0x3f, 0xba, 0x02, 0x40, 0x00, 0x00, 0x00, 0x01, 0x42,
@@ -193,8 +193,8 @@ fn luma_sum(picture: &Picture<'_>) -> u64 {
         .sum()
 }
 
-/// A grey JPEG of 16x16 pixels (ITU-T T.81 annex B), with the shortest possible tables. Each block
-/// codes "no difference" and "end of block" in one bit each.
+/// A grey JPEG of 16x16 pixels (ITU-T T.81 annex B), with the shortest possible tables. Each block consists of two
+/// codes of one bit: "no difference" and "end of block".
 fn jpeg() -> Vec<u8> {
     let mut out = Vec::new();
     let size = Size::new(16, 16);

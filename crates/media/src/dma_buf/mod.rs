@@ -281,7 +281,7 @@ pub enum DmaBufError {
         "pictures of the format {0} with the modifier {1:#x} can't be copied: choose another decoder"
     )]
     Format(FourCc, u64),
-    /// The kernel refuses.
+    /// The kernel refuses to map the memory.
     #[error("the decoder's memory can't be read: {0}; choose another decoder")]
     Map(io::Error),
 }

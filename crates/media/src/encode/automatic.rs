@@ -32,7 +32,7 @@ pub struct Choice {
 /// The result of [`choice`].
 static CHOICE: OnceLock<Choice> = OnceLock::new();
 
-/// The encoder that needs no device: libx264.
+/// The preferred software encoder: libx264.
 #[must_use]
 pub fn software() -> &'static Backend {
     &BACKENDS[0]

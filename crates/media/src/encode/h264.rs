@@ -10,8 +10,8 @@ const SPS: u8 = 7;
 const PPS: u8 = 8;
 
 /// Passes the `units` of a picture of `total_mbs` macroblocks to `sink` as `slices` slices. Parameter sets precede the
-/// first slice and are passed with it. If the picture has more than `slices` slices, the rest are passed with the last
-/// one. `joined` is scratch memory.
+/// first slice and are passed with it. If the picture has more than `slices` slices, the last slice passed to `sink`
+/// contains the additional slices. `joined` is scratch memory.
 ///
 /// # Errors
 /// [`EncodeError`] if there are fewer slices, or if they are out of order.

@@ -3,7 +3,7 @@
 
 use super::h264::exp_golomb;
 
-/// A SEI NAL unit (table 7-1), and the message's type (D.1.1).
+/// The NAL unit type of SEI (table 7-1), and the message's payload type (D.1.1).
 const NAL_SEI: u8 = 6;
 const RECOVERY_POINT: u32 = 6;
 

@@ -366,7 +366,7 @@ pub struct FrameRequest<'a> {
     /// Whether the frame must be an IDR (key) frame.
     pub key_frame: bool,
     /// The reference frame, unless a key frame is encoded: one of the [`Encoder::memory`] newest frames. Frames newer
-    /// than the reference are discarded. [`FrameId::NONE`] means the newest.
+    /// than the reference are discarded. [`FrameId::NONE`] means the newest frame.
     pub reference: FrameId,
     /// Whether to start an intra refresh, with this frame or after the current refresh. Requires
     /// [`Settings::refresh`].
@@ -374,7 +374,7 @@ pub struct FrameRequest<'a> {
     /// Quantiser, on H.264's scale from 0 (best) to 51.
     pub qp: u8,
     /// The macroblocks to code; the decoder repeats all other macroblocks. `None` means all. Requires
-    /// [`Encoder::supports_partial`] and a frame that refers to the newest one.
+    /// [`Encoder::supports_partial`]; the reference frame must be the newest frame.
     pub part: Option<MacroblockRange>,
     /// For each macroblock, in raster order, whether it has not changed since the reference frame, which must be the
     /// newest frame. The encoder skips such a macroblock if the reference frame's quality was at least as good. `None`

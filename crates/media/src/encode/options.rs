@@ -115,8 +115,8 @@ pub(super) fn refused(name: &str, why: &str) -> EncodeError {
     EncodeError(format!("the encoder option {name} is refused: {why}"))
 }
 
-/// The parameter that libx264 sets for the option `name`. libx264 replaces underscores, and `no` or `no-` before a name
-/// negates the value (`x264_param_parse`).
+/// The parameter that libx264 sets for the option `name`. libx264 replaces underscores with hyphens, and `no` or `no-`
+/// before a name negates the value (`x264_param_parse`).
 pub(super) fn x264_name(name: &str) -> String {
     let name = name.replace('_', "-");
     match name.strip_prefix("no") {

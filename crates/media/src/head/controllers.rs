@@ -12,8 +12,7 @@ use openuvr_proto::rotation::Rotation;
 
 use super::HeadPoseInput;
 
-/// Position of the right hand: metres to the right of the head, up and back (guess: elbows on a
-/// table).
+/// Position of the right hand relative to the head, in metres: to the right, up, and back (guess: elbows on a table).
 const REST_POSITION: [f32; 3] = [0.2, -0.3, -0.4];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,5 @@
-//! A head tracked by opentrack (a webcam, a sensor, a telephone), received from its output "UDP
-//! over network".
+//! A head tracked by opentrack (with a webcam, a sensor or a telephone). The poses are received from opentrack's output
+//! "UDP over network".
 //!
 //! Each datagram has six little-endian doubles: x, y and z in centimetres, then yaw, pitch and roll
 //! in degrees. x is to the right, y up and z backwards. Yaw is to the right, pitch up and roll to

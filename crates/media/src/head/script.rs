@@ -30,7 +30,7 @@ pub const BACKEND: Backend = Backend {
     },
 };
 
-/// Maximum number of bytes that are read from a script: those of 262 144 lines of 64 bytes.
+/// Maximum number of bytes that are read from a script: enough for 262 144 lines of 64 bytes.
 const MAX_SIZE: u64 = 16 << 20;
 
 /// Plays a script.

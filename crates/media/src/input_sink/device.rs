@@ -22,7 +22,8 @@ use crate::input_event::Event;
 /// to limit the memory. A report of this size is smaller than `PIPE_BUF`, so its write to a pipe is atomic.
 const MAX_REPORT: usize = 128;
 
-// `linux/input-event-codes.h`: the slot of the following touch events, and the number of its finger, or −1.
+// From `linux/input-event-codes.h`. `ABS_MT_SLOT` selects the slot of the following touch events. `ABS_MT_TRACKING_ID`
+// is the number of the finger in this slot, or −1 if there is none.
 const ABS_MT_SLOT: u16 = 0x2f;
 const ABS_MT_TRACKING_ID: u16 = 0x39;
 
@@ -241,7 +242,7 @@ pub struct Devices {
     unmapped: Translator,
     /// Events lost on devices that are no longer mapped.
     lost: u64,
-    /// The failure of a descriptor that [`Devices::take`] has not returned.
+    /// A descriptor's failure that [`Devices::take`] has not returned.
     failed: Option<InputError>,
 }
 

@@ -38,8 +38,8 @@ pub trait InputSink: Send {
     /// Sets the picture's position and size on the display. Absolute pointer positions are relative to the picture.
     fn set_viewport(&mut self, x: i32, y: i32, size: Size);
 
-    /// Sets the window that receives input, and the scope of its program's other windows that also receive input.
-    /// `None` means no restriction.
+    /// Sets the window that receives input, and the scope: which other windows of its program also receive input. If
+    /// the window is `None`, input is not restricted.
     fn set_window(&mut self, _window: Option<u32>, _company: WindowScope) {}
 
     /// Why the last key or button press was not injected, in a few words; `None` if it was

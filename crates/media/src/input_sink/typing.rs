@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 
 use crate::keyboard::keymap::{COMMAND, Keymap, LOCK};
 
-/// The X key codes of the typewriter keys of every PC keyboard, from the digit 1 to the key next to
-/// the left Shift. They are the same with evdev and older key code names. Linux has more keys, such
-/// as the parentheses of some keypads, but hardly any keyboard has those.
+/// The X key codes of the typewriter keys of every PC keyboard, from the digit 1 to the key next to the left Shift.
+/// They are the same in the `evdev` and the older `xfree86` set of key codes. Linux has more keys, such as the
+/// parentheses of some keypads, but hardly any keyboard has those.
 const TYPEWRITER: RangeInclusive<u8> = 10..=94;
 
 /// The steps to type a character.

@@ -426,7 +426,7 @@ impl Device {
                 }
             }
             *buttons = pressed;
-            // The ninth bit, the sign, is in the first byte; y points up.
+            // The ninth bit of each motion, its sign, is in the first byte. y points up.
             let dx = i32::from(x) - (i32::from(first) << 4 & 0x100);
             let dy = i32::from(y) - (i32::from(first) << 3 & 0x100);
             for (axis, moved) in [(0, dx), (1, -dy)] {
@@ -598,7 +598,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
         let path = pipe.display();
-        // The second device has the number of its place in the list.
+        // In the first list, the second device gets its position in the list as its number, 1.
         for list in [format!("1={path},{path}"), format!("7={path},7={path}")] {
             let words = Evdev::open(&list).unwrap_err().to_string();
             assert!(words.contains("an earlier device"), "{words}");

@@ -234,8 +234,7 @@ impl KeyTranslator {
         }
         if state & COMMAND != 0 {
             self.composer.reset();
-            // Right Alt may be a different key at the host, so keys held with it are sent by
-            // position.
+            // Right Alt may be a different key at the host, so keys pressed while it is held are sent by position.
             let beside = self.down.values().any(|code| *code == RIGHT_ALT);
             // Lock does not change a command.
             let letter = keyboard.map.character(keycode, state & !LOCK, group);

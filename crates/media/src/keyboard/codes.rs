@@ -77,8 +77,8 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
-/// The key that has the effect of a keypad key without NumLock, regardless of NumLock. `symbol` is the symbol of the
-/// keypad key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for any other
+/// The key that, regardless of NumLock, has the effect that a keypad key has without NumLock. `symbol` is the symbol of
+/// the keypad key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for any other
 /// symbol.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
@@ -101,8 +101,8 @@ pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
 
 /// The PC key of a symbol that is not a character (`keysymdef.h`).
 ///
-/// This is for keys without a known physical name. On-screen keyboards and programs that type use such keys, in
-/// separate key maps.
+/// This is for keys without a known physical name. On-screen keyboards and programs that simulate typing use such keys,
+/// in separate key maps.
 #[must_use]
 pub fn by_symbol(symbol: u32) -> Option<KeyCode> {
     let code = match symbol {

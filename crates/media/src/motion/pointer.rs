@@ -57,7 +57,7 @@ impl Pointer {
         motion(counts)
     }
 
-    /// Counts these angles as followed, without moving the pointer.
+    /// Treats these angles as followed, without moving the pointer.
     pub(super) fn skip_to(&mut self, angles: [f64; 2]) {
         self.followed = angles;
         self.rest = [0.0; 2];

@@ -154,7 +154,7 @@ impl<K: Copy + Eq> Buffers<K> {
         Some((key, painted))
     }
 
-    /// Copies those rows above `end` from the displayed picture that are older than it.
+    /// Updates the rows above `end`: copies the rows that are older than the displayed picture from that picture.
     fn keep_rows(&mut self, end: u32) {
         let Some(next) = self.next.as_mut().filter(|next| next.rows < end) else {
             return;

@@ -114,8 +114,8 @@ fn copy_rows(size: Size, plane: Plane<'_>, bgrx: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The luma and chroma rows of an NV12 picture after its first `whole` rows. All have the same length. `None` if the
-/// planes are too short.
+/// The luma and chroma rows of an NV12 picture after its first `whole` rows. All rows have the same length. `None` if
+/// the planes are too short.
 fn last_rows(
     size: Size,
     whole: usize,

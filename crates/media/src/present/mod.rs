@@ -130,8 +130,8 @@ pub trait Canvas {
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
 
     /// Displays the rows that have been painted so far, over the previous picture, if the surface was opened with
-    /// [`WindowConfig::slices`] and supports it. Otherwise, [`show`](Canvas::show) displays them; it is not called if
-    /// the frame fails. Rows do not change again within their frame.
+    /// [`WindowConfig::slices`] and supports slices. Otherwise, [`show`](Canvas::show) displays them. If the frame
+    /// fails, `show` is not called. Rows do not change again within their frame.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.

@@ -104,7 +104,7 @@ pub struct Backend {
     pub open: OpenReprojector,
 }
 
-/// All backends, preferred ones first. The last always works.
+/// All backends, in order of preference. The last backend always works.
 pub const BACKENDS: &[Backend] = &[
     Backend {
         with: DrawBackend::Gl,

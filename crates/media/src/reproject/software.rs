@@ -1,9 +1,8 @@
 //! Reprojection on the CPU. The perspective is exact at each 16th pixel of a row and linear in between. The rows of
 //! large pictures are divided between two cores.
 //!
-//! A homography costs a division per pixel; linear interpolation costs an addition. Over 16 pixels,
-//! with a field of view of a right angle on 640 pixels and a head turned by 20°, the error is less
-//! than a quarter of a pixel.
+//! A homography costs a division per pixel; linear interpolation costs an addition. Over 16 pixels, with a field of
+//! view of 90° across 640 pixels and a head turned by 20°, the error is less than a quarter of a pixel.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::reproject::Homography;
@@ -19,7 +18,7 @@ const STEP: usize = 16;
 /// A source pixel in fixed point: 16 fractional bits, the upper 8 of which weight neighbours.
 const ONE: f64 = 65_536.0;
 
-/// Above this number of pixels, two cores draw. Starting a thread takes about 40 µs, in which a core draws 10 000
+/// From this number of pixels on, two cores draw. Starting a thread takes about 40 µs, in which a core draws 10 000
 /// pixels.
 const ONE_CORE: usize = 100_000;
 
@@ -160,7 +159,7 @@ impl<'a> Eye<'a> {
         if w <= 1e-9 {
             return None;
         }
-        // The limits are far beyond any picture, and four times the value fits in an `i32`.
+        // The limits are beyond any picture, and the difference of two values fits in an `i32`.
         let fixed = |at: f64| ((at / w - 0.5) * ONE).clamp(-5e8, 1.4e9) as i32;
         Some((fixed(u), fixed(v)))
     }
@@ -440,7 +439,7 @@ mod tests {
     fn a_reversed_head_sees_black() {
         let (_, pixels) = drawn(by(180.0, 0.0, 0.0), EyeView::Both, Filter::Bilinear);
         assert!(pixels.iter().all(|byte| *byte == 0));
-        // Half of the picture is behind the eye.
+        // More than half of the picture is behind the eye.
         let (_, pixels) = drawn(by(100.0, 0.0, 0.0), EyeView::Both, Filter::Bilinear);
         assert!(pixels[..4] == [0; 4]);
     }

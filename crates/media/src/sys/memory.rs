@@ -1,5 +1,5 @@
-//! Memory shared with an X server: a sealed memfd and its mapping. The owners synchronise access
-//! with the server's replies.
+//! Memory shared with an X server: a sealed memfd and its mapping. The owners wait for the server's replies to
+//! synchronise access.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -45,15 +45,16 @@ impl SharedMemory {
     /// to them during such a request.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `start` points to `len` initialised bytes until this value is dropped, and seals prevent the X server
-        // from shrinking the file. The server writes only during an image request, and its requestor has exclusive
-        // access until the reply arrives.
+        // from shrinking the file. The server writes only during an image request. The sender of the request has
+        // exclusive access to this value until the reply arrives.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     /// The bytes for writing. The server must not read or write them while they are borrowed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, the server writes only during an image request, until whose reply the requestor waits.
-        // At other times, the server only reads. `&mut self` makes this the only reference in this process.
+        // SAFETY: as in `bytes`, the server writes only during an image request, and the sender of the request waits
+        // for the reply. At other times, the server only reads. `&mut self` makes this the only reference in this
+        // process.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

@@ -166,8 +166,8 @@ struct Instance {
     handle: NonNull<c_void>,
 }
 
-// SAFETY: the library keeps its whole state behind the handle. Any thread may call it, but only one call at a time, and
-// only methods with `&mut self` call it.
+// SAFETY: the library keeps its whole state behind the handle. Any thread may call the library, but calls must not
+// overlap. Only methods with `&mut self` call it.
 unsafe impl Send for Instance {}
 
 impl Instance {

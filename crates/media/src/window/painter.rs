@@ -175,7 +175,7 @@ impl Painter {
                 }
             }
         } else {
-            // The rows of an incomplete picture are not scaled.
+            // If the picture is scaled, the rows of an incomplete picture are not drawn.
             let scaled = self.scale(conn, (segment, shown), placement, area, announce);
             reads.shown = scaled.map_err(|cause| stage.gone(&cause))?;
         }
@@ -354,7 +354,7 @@ impl Painter {
         })
     }
 
-    /// Draws the text over the part of `area` just drawn.
+    /// Draws the part of the text that is inside `area`, where the picture has just been drawn.
     fn text(
         &mut self,
         conn: &RustConnection,

@@ -50,7 +50,8 @@ impl Panel {
             .collect();
         let columns = lines.iter().map(|line| line.chars().count()).max();
         let side = |count: usize, each: u32| {
-            // At most 100 characters of 10 x 22 pixels.
+            // The product is at most 1000 (100 columns of 10 pixels, or 40 rows of 22), so neither it nor the sum
+            // overflows.
             u16::try_from(count)
                 .unwrap_or(u16::MAX)
                 .saturating_mul(u16::try_from(each).unwrap_or(u16::MAX))

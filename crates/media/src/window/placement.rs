@@ -75,7 +75,7 @@ impl Placement {
     pub fn fit(window: Size, picture: Size) -> Placement {
         let (window_w, window_h) = (side(window.width), side(window.height));
         let (w, h) = (side(picture.width), side(picture.height));
-        // Sides are at most 2^14, so the products stay below 2^28.
+        // Sides are at most 2^14, so the products are at most 2^28 and fit in an `i32`.
         let (width, height) = if window_w * h <= window_h * w {
             (window_w, ((window_w * h + w / 2) / w).clamp(1, window_h))
         } else {

@@ -64,8 +64,8 @@ pub(crate) struct AutoSize {
     pub(crate) size: Size,
     /// Requested sizes that the server has not reported yet.
     pub(crate) requested: Vec<Size>,
-    /// The size that another program has set, for example the window manager on behalf of the user, while sizes were
-    /// requested. The window then follows the picture no longer.
+    /// The size that another program (for example the window manager, on behalf of the user) has set while `requested`
+    /// was not empty. The window then follows the picture no longer.
     pub(crate) set_by_other: Option<Size>,
     pub(crate) full_screen: bool,
 }

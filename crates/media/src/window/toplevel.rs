@@ -207,7 +207,8 @@ fn describe(
         AtomEnum::ATOM,
         &[atoms.WM_DELETE_WINDOW],
     )?;
-    // With the value 1, a compositor should not delay pictures until a refresh.
+    // The value 1 asks the compositor to bypass composition for this window, because composition would delay pictures
+    // until a refresh.
     conn.change_property32(
         PropMode::REPLACE,
         id,

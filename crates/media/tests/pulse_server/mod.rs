@@ -58,7 +58,7 @@ impl PulseServer {
         let _ = self.child.wait();
     }
 
-    /// Suspends the server's process, which then sends no replies, until [`PulseServer::go_on`].
+    /// Suspends the server's process until [`PulseServer::go_on`]. In the meantime, the server sends no replies.
     pub(crate) fn hold(&self) {
         self.signal("-STOP");
     }

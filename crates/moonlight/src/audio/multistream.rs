@@ -14,7 +14,8 @@ pub struct Layout {
     coupled: u8,
 }
 
-/// Decoders output the channels in this order: front left and right, centre, low frequencies, then the rear pairs.
+/// Stereo. In all layouts, decoders output the channels in this order: front left and right, centre, low frequencies,
+/// then the rear pairs.
 const STEREO: Layout = Layout {
     channels: 2,
     streams: 1,
@@ -70,11 +71,12 @@ impl Layout {
         push_length(&mut packet, frame.len());
         packet.extend_from_slice(frame);
         for stream in 1..self.streams {
-            // The channel flag is set for two channels (RFC 6716 section 3.1).
+            // The stereo flag of the TOC byte is set for a coupled stream (RFC 6716 section 3.1).
             let pair = if stream < self.coupled { 4 } else { 0 };
             let contents = contents & !4 | pair;
             match stream + 1 < self.streams {
-                // All streams but the last state the length of their frame, which is empty (0).
+                // Each stream except the last one states the length of its frame. The frames are empty here, so the
+                // length is 0.
                 true => packet.extend([contents, 0]),
                 false => packet.extend(padded(&[contents], length.checked_sub(packet.len())?)?),
             }

@@ -19,7 +19,7 @@ const FEC_STATUS: u16 = 0x5502;
 const RUMBLE: u16 = 0x010b;
 const TERMINATION: u16 = 0x0109;
 
-/// The reason of a termination that is not an error (`NVST_DISCONN_SERVER_TERMINATED_CLOSED`).
+/// The reason code for a termination that is not an error (`NVST_DISCONN_SERVER_TERMINATED_CLOSED`).
 const ENDED: u32 = 0x8003_0023;
 
 /// A message from a client.

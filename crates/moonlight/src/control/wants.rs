@@ -1,7 +1,8 @@
 //! Selects the datagrams that reach the ENet library. The library has few peer slots, and a CONNECT command takes a
 //! slot. The command carries the number that the host has given the client over RTSP.
 
-/// Bits of the first field that contain the peer's number. The others are flags (`protocol.h` of ENet 1.3).
+/// Bits of the first field that contain the peer's number. The other bits contain flags and the session ID
+/// (`protocol.h` of ENet 1.3).
 const PEER: u16 = 0x0fff;
 
 /// The number field of a peer that has no number yet.

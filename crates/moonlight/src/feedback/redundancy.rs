@@ -62,7 +62,7 @@ impl Redundancy {
     pub fn reported(&self, now: Instant, status: FecStatus) {
         let mut state = lock(&self.0);
         state.decay(now);
-        // A client cannot report more lost packets than were sent.
+        // Reports of more lost packets than were sent are limited to the number of sent packets.
         let lost = f64::from(status.lost);
         state.lost = (state.lost + lost).min(state.sent);
     }

@@ -144,7 +144,7 @@ const KEYS: &[(u8, u16)] = &[
     (0xaa, 217),
     (0xab, 156),
     (0xac, 172),
-    // Mute, volume down and up; next, previous, stop, play.
+    // Mute, volume down and up; next, previous, stop, play; mail.
     (0xad, 113),
     (0xae, 114),
     (0xaf, 115),

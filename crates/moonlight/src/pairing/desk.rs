@@ -34,7 +34,7 @@ pub(crate) enum DeskError {
     /// Another client is pairing.
     #[error("another client is pairing: try again in three minutes")]
     Busy,
-    /// Too many pairings from its network failed.
+    /// Too many pairings from the client's network failed.
     #[error("too many failed pairings: try again in twelve minutes")]
     Blocked,
 }
@@ -78,8 +78,8 @@ struct State {
     attempts: Counts,
 }
 
-/// The number of events of each network, and the time of the last event. [`PENALTY`] after the last event, the number
-/// counts as 0.
+/// The number of events of each network, and the time of the last event. Once [`PENALTY`] has passed since the last
+/// event, the number counts as 0.
 #[derive(Default)]
 struct Counts(HashMap<Network, (u32, Instant)>);
 

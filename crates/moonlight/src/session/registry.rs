@@ -16,7 +16,8 @@ pub const MAX_SESSIONS: usize = 8;
 /// second (`PERIODIC_PING_INTERVAL_MS` of moonlight-common-c), and its own limit is 10 s.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The same limit for a session that is not playing yet. The steps from `launch` to PLAY take a few round trips.
+/// The corresponding limit for a session that is not playing yet. The steps from `launch` to PLAY take a few round
+/// trips.
 const SET_UP: Duration = Duration::from_secs(60);
 
 /// The sessions.

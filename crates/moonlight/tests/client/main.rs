@@ -252,8 +252,8 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
     expect_roles(&rig, &[Role::Player]);
     let _two = playing(&rig, &python, "two", "2222");
     expect_roles(&rig, &[Role::Player, Role::Observer]);
-    // The first client is killed, as if its network were lost. It reconnects before the host notices. Therefore, the
-    // new process has already loaded its modules.
+    // The first client is killed, as if its network were lost. A new process of the client connects before the host
+    // notices. For this, it has loaded its modules in advance.
     let mut again = start_client(&rig, &python, "one", "", ENDLESS);
     again.step("ready");
     drop(one);
@@ -265,7 +265,7 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
     let mut devices = DeviceStore::open(&rig.trust_folder()).unwrap();
     devices.set_allowed("two", false).unwrap();
     expect_roles(&rig, &[Role::Player]);
-    // The killed client is silent for longer than a live client would be.
+    // The host ends the session of the killed client, which is silent for longer than a live client would be.
     drop(again);
     expect_roles(&rig, &[]);
 }

@@ -1,5 +1,5 @@
-//! Close-on-fork for sockets. A port stays bound as long as any process has a descriptor of it, including an unrelated
-//! forked child.
+//! Close-on-fork for sockets. A port stays bound as long as any process, including an unrelated forked child, has a
+//! descriptor of the socket.
 //!
 //! `SOCK_CLOEXEC` covers children that call exec. For other children, the descriptor is replaced right after `fork` by one
 //! of `/dev/null`. Its number stays in use, so that a later close in the child cannot close an unrelated file. A raw `clone`

@@ -22,8 +22,9 @@ pub(crate) enum InterfaceMatch {
 /// The loopback device's index in every network namespace (`LOOPBACK_IFINDEX`, net/flow.h).
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// The interface of an address. An unknown address is `NotFound`, never `All`. Several interfaces may have the same
-/// link-local address, such as an interface and its VLANs, so the interface of such an address is in its scope.
+/// The interface of an address. An unknown address is `NotFound`, never `All`. Several interfaces, such as an interface
+/// and its VLANs, may have the same link-local address. Therefore, the scope ID of such an address states the
+/// interface.
 pub(crate) fn interface_of(address: SocketAddr) -> io::Result<InterfaceMatch> {
     let own = address.ip().to_canonical();
     if own.is_unspecified() {

@@ -28,7 +28,7 @@ use openuvr_clock::WallTime;
 const SLOT: usize = 2048;
 const _: () = assert!(80 + PREFIX + MAX_DATAGRAM <= SLOT);
 
-/// Bytes of a block: the largest page size of any machine. The kernel allocates a block in one piece.
+/// Bytes of a block: the largest page size in common use. The kernel allocates a block in one piece.
 const BLOCK: usize = 64 << 10;
 
 /// Slots of the receive ring, which is as large as the receive buffer of the other transports, 4 MiB.

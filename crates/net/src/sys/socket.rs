@@ -107,8 +107,8 @@ pub(crate) fn read(socket: impl AsFd, level: i32, option: i32) -> io::Result<i32
     }
 }
 
-/// Enables kernel timestamps of received packets (socket(7), `SO_TIMESTAMPNS`). If that fails, warns in the name of `link`,
-/// because the receiver's wake-up latency then looks like link delay.
+/// Enables kernel timestamps of received packets (socket(7), `SO_TIMESTAMPNS`). If that fails, logs a warning that
+/// begins with `link`, because the receiver's wake-up latency then looks like link delay.
 pub(crate) fn stamp_arrivals(socket: impl AsFd, link: &str) {
     if let Err(error) = set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1) {
         tracing::warn!("{link}: cannot enable receive timestamps: {error}");
@@ -120,7 +120,8 @@ pub(crate) fn enlarge_send_buffer(socket: impl AsFd, bytes: u32) {
     enlarge(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
 }
 
-/// Requests a receive buffer like [`enlarge_send_buffer`]. Warns in the name of `link` if the kernel granted less.
+/// Requests a receive buffer like [`enlarge_send_buffer`]. Logs a warning that begins with `link` if the kernel granted
+/// less.
 pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) {
     let got = enlarge(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes);
     if i64::from(got) < i64::from(bytes) {

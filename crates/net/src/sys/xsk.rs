@@ -24,7 +24,7 @@ const MAX_FRAMES: usize = 64;
 /// Bytes before the payload.
 const ETHERNET: usize = 14;
 
-/// The receive queue of non-IP frames. Network cards distribute only flows with ports over several queues.
+/// The receive queue of non-IP frames. Network cards distribute only IP packets over several queues.
 const QUEUE: u32 = 0;
 
 /// A socket on one interface. Frames that the eBPF program redirects bypass the network stack.
@@ -241,7 +241,7 @@ impl Attached {
 }
 
 /// Loads the program. Unicast frames with [`ETHER_TYPE`], [`MAGIC`] and `port` go to the socket of their receive queue.
-/// All other frames, and frames of other queues, pass to the network stack.
+/// All other frames, and frames of queues without a socket, pass to the network stack.
 fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     // Instructions of eBPF (RFC 9669): operation, destination, source, jump or offset, constant.
     let step = |code: u8, to: u8, from: u8, offset: i16, constant: u32| -> u64 {

@@ -123,7 +123,7 @@ fn offloads_move_a_large_batch_in_one_call() {
     }
 }
 
-/// Covers all control messages of a socket: GRO segment size, packet info, timestamp.
+/// Covers three control messages of a socket together: GRO segment size, packet info, timestamp.
 #[test]
 fn a_late_reader_gets_arrival_times() {
     let with_packet_info = |options: Options| Options {

@@ -184,7 +184,7 @@ mod tests {
     fn a_hostile_link_is_refused_and_not_repeated() {
         let good = link("10.1.2.3:4710");
         assert_eq!(checked(&[], good.as_ref()).unwrap(), good);
-        // Unknown parameters of a later portal are dropped.
+        // Unknown parameters, such as those of a later portal version, are dropped.
         let more = format!("{good}&more=--exec");
         assert_eq!(checked(&[], more.as_ref()).unwrap(), good);
         let long = format!("{good}&{}", "x".repeat(10_000));

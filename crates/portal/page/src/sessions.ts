@@ -3,7 +3,7 @@
 import { request, type Log, type Session, type Ticket } from "./api";
 import { button, make, span } from "./dom";
 
-/** The shown logs by session id: lists are rebuilt with each update. */
+/** The shown logs by session id. They are stored here, because each update rebuilds the lists. */
 const logs = new Map<string, string>();
 
 /** State of a session, as text. */

@@ -2,7 +2,8 @@
 //! guesses by unknown clients cannot prevent a log-in from this browser.
 //!
 //! The cookie does not grant access. It has an entry for each of the last four accounts that logged in with the
-//! browser: an id, an expiry time, and a MAC over both and the account's name. The portal does not store the cookie.
+//! browser: an id, an expiry time, and a MAC over the id, the time and the account's name. The portal does not store
+//! the cookie.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! Rate limits for log-ins, as a value without a clock or a lock.
 //!
 //! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if the limit would be
-//! exceeded in case all pending passwords were wrong. Therefore, concurrent guesses gain nothing, and concurrent
+//! reached with all pending attempts counted as wrong. Therefore, concurrent guesses gain nothing, and concurrent
 //! correct attempts all succeed.
 //!
 //! An attempt of an unknown client counts in three counters: one for the account and the network together, one for the
@@ -131,7 +131,7 @@ impl Limiter {
         Admission::Admitted(counted)
     }
 
-    /// Ends an attempt with the counters of [`Admission::Admitted`].
+    /// Ends an attempt. `counted` contains the counters from [`Admission::Admitted`].
     pub(crate) fn end(
         &mut self,
         source: &AttemptSource,
@@ -234,8 +234,8 @@ impl Limiter {
         })
     }
 
-    /// Removes old counters. If that is not enough, removes the counters with the fewest wrong passwords. One guess
-    /// from each of many networks then does not remove counters that are close to their limits.
+    /// Removes expired counters. If there are still too many, removes the counters with the fewest wrong passwords. One
+    /// guess from each of many networks then does not remove counters that are close to their limits.
     fn make_room(&mut self, now: Instant) {
         self.counts
             .retain(|_, count| count.under_way > 0 || count.wrong(now) > 0);

@@ -32,13 +32,13 @@ use crate::tls::{TlsError, certified, shown_by};
 const RETRY_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// Delay after an order whose certificate is already due for renewal, because the machine's clock is wrong or the
-/// certificate is short-lived. Let's Encrypt issues a new certificate for the same names every 34 hours.
+/// certificate is short-lived. Let's Encrypt permits one further certificate for the same names every 34 hours.
 const MIN_RENEWAL: Duration = Duration::from_secs(36 * 3600);
 
 /// Maximum wait until the clock is read again, because the machine's clock may be set during the wait.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// Timeout for validation and issuance; a guess: they usually take seconds.
+/// Timeout for the validation and for the issuance, each. This is a guess: they usually take seconds.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Timeout for a whole order; a guess. The ACME client waits for responses without limit.
@@ -51,7 +51,7 @@ const ACCOUNT: &str = "account.json";
 const CERTIFICATE: &str = "certificate.pem";
 
 /// The beginning of the certificate file's first line, which states the directory of the authority. Parsers of PEM
-/// ignore the line (RFC 7468, section 5.2).
+/// ignore the line (RFC 7468, section 2).
 const DIRECTORY: &str = "ACME directory: ";
 
 /// The table `[acme]` of the configuration.
@@ -90,7 +90,7 @@ pub(crate) enum AcmeError {
     /// The authority refused a request or is unreachable.
     #[error("certificate authority: {0}")]
     Authority(#[from] instant_acme::Error),
-    /// The authority does not respond.
+    /// The order exceeded [`ORDER_TIMEOUT`].
     #[error("certificate authority: no certificate within {} min", ORDER_TIMEOUT.as_secs() / 60)]
     Late,
     /// Validation of the name failed.
@@ -325,7 +325,8 @@ fn certificate_file(directory: &str, chain: &str, key: &str) -> String {
 }
 
 /// Whether the file contains a certificate from the authority with this directory. The stored account does not show
-/// this: after a change of the authority, it belongs to the new one even if the first order there has failed.
+/// this: after a change of the authority, the account belongs to the new authority even if the first order there has
+/// failed.
 fn is_issued_by(file: &str, directory: &str) -> bool {
     let first = file.lines().next();
     first.and_then(|line| line.strip_prefix(DIRECTORY)) == Some(directory)
@@ -455,7 +456,7 @@ mod tests {
             ..section.clone()
         };
         assert_eq!(open(&elsewhere), Duration::ZERO);
-        // The account at the other authority has been made, but the order there has failed.
+        // The account at the other authority has been created, but the order there has failed.
         let account = r#"{"directory": "https://test.example"}"#;
         fs::write(folder.path().join(ACCOUNT), account).unwrap();
         assert_eq!(open(&elsewhere), Duration::ZERO);

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// Maximum length of a name in characters: the limit of a Kubernetes label.
 const MAX_NAME: usize = 63;
 
-/// How an application's frames are captured. The names are those of `--capture` of `openuvr session`.
+/// How an application's frames are captured. The names are the values of the option `--capture` of `openuvr session`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CaptureMethod {

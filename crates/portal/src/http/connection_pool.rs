@@ -1,4 +1,4 @@
-//! Limits the number of connections and shares it fairly between networks. Each network has its own limit. If a
+//! Limits the number of connections, and shares the slots fairly between networks. Each network has its own limit. If a
 //! network is at its limit or the pool is full, a new connection evicts an unauthenticated connection.
 //!
 //! A connection is unauthenticated until a request on it has a valid log-in cookie. A network at its limit loses its

@@ -160,7 +160,8 @@ pub(super) async fn signalling(
         Refusal::new(StatusCode::BAD_GATEWAY, why)
     })?;
     info!(%session, user = caller.user.name, "browser connected");
-    // The task holds the slots of this connection, because hyper releases them when the connection becomes a WebSocket.
+    // The task holds the slots of this connection. Otherwise, they would be released when hyper hands over the
+    // connection as a WebSocket.
     let peer = request.extensions().get::<Peer>().cloned();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {

@@ -29,7 +29,8 @@ const CONNECTIONS: usize = 4096;
 /// connections each, and some reserve.
 const PER_NETWORK: usize = 512;
 
-/// Listen backlog: the Linux maximum (`net.core.somaxconn`). If the backlog is full, clients retry after a second.
+/// Listen backlog: the default maximum of Linux (`net.core.somaxconn`). If the backlog is full, clients retry after a
+/// second.
 const BACKLOG: u32 = 4096;
 
 /// Descriptors reserved for everything else: the database, sessions, the engine; a guess.

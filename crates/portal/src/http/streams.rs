@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of streams per log-in; a guess. Browsers open at most six HTTP/1.1 connections to a portal (a limit
-/// of browsers; RFC 9112, section 9.4, sets none). The other two are for streams that a page reload leaves behind.
+/// of browsers; RFC 9112, section 9.4, sets none). Two more streams are permitted, because a page reload can leave
+/// streams behind.
 const PER_LOG_IN: u32 = 8;
 
 /// The number of open streams of each log-in token.

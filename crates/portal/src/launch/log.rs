@@ -11,8 +11,8 @@ pub(super) const MAX_LOG: u64 = 4 * 1024 * 1024;
 /// Maximum length in bytes of the end of a log that users see: a few screens of text (a guess).
 pub const MAX_TAIL: usize = 16 * 1024;
 
-/// The last [`MAX_TAIL`] bytes of a log. The first line of this part may be incomplete, so it is removed if a line
-/// break follows and the log is longer. Control characters other than line breaks and tabs are removed.
+/// The last [`MAX_TAIL`] bytes of a log. If the log is longer, the first line of this part may be incomplete. This line
+/// is removed, unless no line break follows it. Control characters other than line breaks and tabs are removed.
 pub(super) fn tail(log: &[u8]) -> String {
     let whole = log.len() <= MAX_TAIL;
     let end = &log[log.len().saturating_sub(MAX_TAIL)..];

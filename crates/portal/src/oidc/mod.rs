@@ -313,8 +313,8 @@ impl Provider {
         let id = ClientId::new(self.section.client_id.clone());
         let flow = Flow::from_provider_metadata(metadata.clone(), id, self.secret.clone())
             .set_redirect_uri(self.redirect.clone());
-        // The client authenticates by `client_secret_basic`, which is also the default, unless the provider's metadata
-        // excludes it.
+        // Unless the provider's metadata excludes it, the client authenticates by `client_secret_basic`, which is the
+        // default of OpenID Connect.
         let basic = metadata.token_endpoint_auth_methods_supported();
         match basic.is_none_or(|ways| ways.contains(&CoreClientAuthMethod::ClientSecretBasic)) {
             true => flow,

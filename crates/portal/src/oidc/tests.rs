@@ -118,8 +118,8 @@ fn a_token_with_another_signature_is_refused() {
     let other = World::new();
     world.refused(&other.signed(json!({})));
 
-    // HS256 with a key that an attacker may have: a verifier could use the public key, or the client secret, as a
-    // symmetric key.
+    // HS256 with a key that an attacker may have: a faulty verifier could use the public key, or the client secret, as
+    // a symmetric key.
     let claims = World::claims();
     let begun = begun(&json!({"alg": "HS256", "kid": "1"}), &claims);
     let key = hmac::Key::new(hmac::HMAC_SHA256, world.key.public_key().as_ref());

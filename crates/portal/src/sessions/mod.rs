@@ -374,8 +374,8 @@ impl Sessions {
 
     /// Follows the launcher's changes, enforces timeouts and renews leases, for as long as the portal runs.
     pub(crate) async fn follow(self: Arc<Self>) {
-        // The three tasks run concurrently. Renewals must not wait for the engine, because sessions without a client
-        // end without renewals. Changes must not wait for a server that does not respond.
+        // The three tasks run concurrently. Renewals must not wait for the engine, because a session without a client
+        // ends if its lease is not renewed. Changes must not wait for a server that does not respond.
         tokio::select! {
             () = self.follow_changes() => {}
             () = self.check_timeouts() => {}
@@ -515,7 +515,7 @@ impl Sessions {
     async fn enforce_limits(&self) {
         for state in self.registry.all() {
             let session = state.observed.session;
-            // The session may have changed while the engine stopped the one before.
+            // The session may have changed while the engine stopped another session in this loop.
             let Some(state) = self.registry.of(session) else {
                 continue;
             };
@@ -564,8 +564,8 @@ impl Sessions {
         }
     }
 
-    /// Renews a session's lease. Stops the session instead if its account has been removed or disabled by another
-    /// program, or while the engine did not respond.
+    /// Renews a session's lease. Stops the session instead if its account is missing or disabled. This happens if
+    /// another program has changed the account, or if the engine did not respond when the portal changed it.
     async fn renew_of(&self, session: SessionId, user: &str, endpoint: &Endpoint) {
         if let Ok(None) = self.store.user(user).await {
             warn!(%session, user, "stopping a session whose account does not exist");

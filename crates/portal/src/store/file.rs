@@ -76,8 +76,8 @@ impl DatabaseFile {
         })
     }
 
-    /// Removes a file that [`prepare`](Self::prepare) has created if SQLite could not write to it. Otherwise, the next
-    /// start would refuse the empty file.
+    /// Removes the file that [`prepare`](Self::prepare) has created, if the file is still empty because SQLite could
+    /// not write to it. Otherwise, the next start would refuse the empty file.
     pub(super) fn remove_if_empty(&self) {
         if fs::metadata(&self.path).is_ok_and(|of| of.len() == 0) {
             let _ = fs::remove_file(&self.path);
@@ -175,7 +175,7 @@ fn tighten(path: &Path, others: u32) -> io::Result<()> {
         );
         return fs::set_permissions(path, Permissions::from_mode(tight));
     }
-    // The volume of a cluster belongs to root and to the volume's group (Kubernetes, fsGroup).
+    // On a cluster, the folder is a volume that belongs to root and to the volume's group (Kubernetes, fsGroup).
     match of.is_dir() && mode & 0o002 == 0 {
         true => Ok(()),
         false => Err(io::Error::other(format!(

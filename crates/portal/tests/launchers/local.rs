@@ -33,7 +33,7 @@ impl Engine for Machine {
             environment: Vec::new(),
         };
         let mut opened = None;
-        // A process that another test is starting holds the folder's lock until it executes its program.
+        // A process that another test is starting holds the folder's lock until it calls execve(2).
         wait("the folder's lock", || {
             match Local::open(config.clone()) {
                 Ok(local) => opened = Some(local),

@@ -124,7 +124,7 @@ fn probes_and_service_ask_the_portal_where_it_answers() {
     let place = Installation::new();
     let portal = place.start();
     let get = |path: &str| portal.anonymous().request("GET", path, None).unwrap();
-    // A check of the database has a time limit.
+    // On a busy machine, the check of the database may at first exceed its time limit.
     wait("health", || {
         let answer = get(health);
         answer.status == 200 && answer.text() == "ok\n"

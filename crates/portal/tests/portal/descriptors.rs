@@ -8,8 +8,8 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::support::{Installation, Portal, id, wait};
 
-/// Number of iterations of the portal's waiting loop before the check. A busy loop would log several lines within this
-/// many iterations, although the log merges repeated lines.
+/// Number of iterations of the portal's waiting loop before the check. A busy loop would use more processor time within
+/// this many iterations than the test permits.
 const TURNS: u64 = 20;
 
 /// The soft and the hard limit of a process.
@@ -39,7 +39,7 @@ fn the_portal_raises_its_limit_and_not_the_sessions() {
 }
 
 /// Limits the portal to this many additional descriptors. The system compares descriptor numbers with the limit, so the
-/// lowest free number is added.
+/// limit is the lowest free number plus `left`.
 fn limit(portal: &Portal, left: u64) {
     let folder = fs::read_dir(format!("/proc/{}/fd", portal.id())).unwrap();
     let names = folder.flatten().map(|entry| entry.file_name());
@@ -64,7 +64,8 @@ fn waits_and_use(portal: &Portal) -> (u64, u64) {
     let mut waits = all.filter_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     let waits = waits.next().unwrap().trim().parse().unwrap();
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    // The first field after the program's name is field 3, the state. The two times are fields 14 and 15 (proc(5)).
+    // The first field after the program's name is field 3, the state. User time and system time are fields 14 and 15
+    // (proc(5)).
     let (_, behind) = stat.rsplit_once(')').unwrap();
     let times = behind.split_whitespace().skip(11).take(2);
     let used = times.map(|time| time.parse::<u64>().unwrap()).sum();

@@ -1,5 +1,5 @@
-//! The page's types match the REST interface: the interface describes each field of a type, and a field that may be
-//! null in one may be null in the other.
+//! The page's types match the REST interface: the interface describes each field of a type, and a field may be null in
+//! the page's type exactly if it may be null in the interface.
 
 use std::collections::BTreeMap;
 

@@ -48,7 +48,7 @@ fn portals_that_start_at_once_make_one_set_of_tables() {
         });
         places[0].add_user("ada", &[]);
         for portal in &portals {
-            // A check of the database has a time limit.
+            // On a busy machine, the check of the database may at first exceed its time limit.
             wait("health", || healthy(portal));
             portal.log_in("ada");
         }

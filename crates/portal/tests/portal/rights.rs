@@ -195,7 +195,8 @@ fn only_operators_see_subscribers() {
     for session in all {
         assert_eq!(session.get("subscribers"), Some(&Value::Null), "{session}");
     }
-    // Only the list for operators contains statistics. Operators do not get them with their own sessions.
+    // Only the list for operators contains statistics. Requests for a user's own sessions return no statistics, even to
+    // an operator.
     for (person, number) in [(&ada, 1), (&root, 2)] {
         let own = format!("/api/sessions/{}", id(number));
         for path in ["/api/sessions", &own] {

@@ -95,8 +95,8 @@ impl Playout {
         }
     }
 
-    /// Passes the state of the pictures and the retransmission requests to the session, and the round trip to the
-    /// receiver. Call it after each datagram, and at
+    /// Passes each view's picture state and retransmission requests to the session, and the session's round-trip time
+    /// to the receiver. Call it after each datagram, and at
     /// [`MediaReceiver::next_timeout`](crate::recv::plane::MediaReceiver::next_timeout).
     pub fn consult(&mut self, now: Instant, session: &mut ClientSession) {
         for view in self.media.views_mut() {

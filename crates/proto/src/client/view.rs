@@ -87,7 +87,7 @@ impl View {
         Some((*at)? + report_wait(plane))
     }
 
-    /// Handles the host's acknowledgement of all reports up to this one.
+    /// Handles the host's acknowledgement of all reports up to that on frame `through`.
     pub(super) fn reports_seen(&mut self, through: FrameId, plane: &ControlPlane) {
         self.reports.retain(|(r, _)| r.frame > through);
         self.report_again = self.report_due(plane);

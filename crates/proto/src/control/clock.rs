@@ -1,8 +1,8 @@
 //! The clock map: it maps times of the peer's clock to the local clock, with an error bound.
 //!
-//! The four timestamps of a ping and its answer yield the offset between the clocks, with an error of at most half the
-//! round trip (RFC 5905, section 8, without its filters). The map uses the recent exchange with the smallest bound. The
-//! bound grows with the exchange's age, because crystals drift.
+//! The four timestamps of a ping and its answer yield the offset between the clocks (RFC 5905, section 8, without the
+//! clock filter), with an error of at most half the round trip. The map uses the recent exchange with the smallest
+//! bound. The bound grows with the exchange's age, because crystals drift.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -129,7 +129,7 @@ mod tests {
         let mut map = ClockMap::default();
         map.note(Instant(10), PeerInstant(5), PeerInstant(4), Instant(20));
         map.note(Instant(20), PeerInstant(5), PeerInstant(6), Instant(10));
-        // The peer echoes the local timestamp, so it may forge it.
+        // The peer echoes the local timestamp, and may echo a forged one instead.
         map.note(
             Instant(i64::MAX),
             PeerInstant(0),

@@ -31,12 +31,12 @@
 //! send Refused with a reason. The cleartext fields (Hello, Challenge, Begin's head) are bound into Noise's prologue,
 //! so tampering ends the handshake instead of weakening it.
 //!
-//! The host applies rate limits before it does work for a Begin. The Begin of a reconnection must carry a tag under the
-//! secret that the two long-term keys share. Checking the tag costs the host one HMAC. Therefore, an attacker without
-//! the client's key cannot use up the client's budget, from any number of addresses. A Begin with a ticket must carry a
-//! tag under a key that is derived from the host's public key, which strangers do not know. The Begin of a pairing or
-//! with a ticket cannot be attributed to a client. Each of these two kinds of Begin therefore has a budget that all
-//! networks share.
+//! The host applies rate limits before it does work for a Begin. The Begin of a reconnection must carry a tag under a
+//! key that is derived from the X25519 shared secret of the client's and the host's identities. Checking the tag costs
+//! the host one HMAC. Therefore, an attacker without the client's key cannot use up the client's budget, even with many
+//! addresses. A Begin with a ticket must carry a tag under a key that is derived from the host's public key, which
+//! strangers do not know. The host cannot attribute a Begin for a pairing or with a ticket to a client. Each of these
+//! two kinds of Begin therefore has a budget that all networks share.
 //!
 //! This module does not store keys (crate `runtime` does), negotiate media, or seal anything after the handshake.
 //! Unlike other modules, which get their seeds as arguments, this module and its neighbours take randomness from the
@@ -81,7 +81,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of concurrent handshakes of each kind (pairings, reconnections, tickets). Each takes about 1 kB. At
-/// the limit, a new handshake evicts the oldest one of the network or device that has the most.
+/// the limit, a new handshake evicts the oldest handshake of the network or device that has the most handshakes.
 pub const MAX_HALF_OPEN: usize = 64;
 
 /// Maximum number of pairings per second. Each costs 0.3 ms (one SPAKE2 exchange and four X25519 operations, measured)

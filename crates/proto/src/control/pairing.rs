@@ -149,7 +149,7 @@ impl PinExchange {
         ))
     }
 
-    /// The shared secret if the PINs are equal; `None` if `message` is invalid.
+    /// This side's secret, which equals the peer's only if the PINs are equal. Returns `None` if `message` is invalid.
     pub(super) fn finish(self, message: &[u8; SPAKE_MESSAGE]) -> Option<Zeroizing<Vec<u8>>> {
         self.0.finish(message).ok().map(Zeroizing::new)
     }

@@ -193,8 +193,8 @@ impl ControlPlane {
     }
 
     /// Returns the messages that the segments in `messages` complete. If one message of the stream is invalid, only
-    /// this message is skipped. The valid messages around it must not be skipped: their segments are acknowledged
-    /// together with its segments, so the sender does not retransmit them.
+    /// this message is skipped. The valid messages around the invalid one must not be skipped: the segments of all are
+    /// acknowledged together, so the sender does not retransmit them.
     fn handle_segments(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
         let mut segments = false;
         for message in messages {

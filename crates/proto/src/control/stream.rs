@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::bytes::Reject;
 use crate::time::Instant;
 
-/// Maximum bytes of a segment: a full control datagram minus the other fields.
+/// Maximum bytes of a segment. A segment of this length leaves about 150 bytes of its datagram for other messages.
 pub const SEGMENT: usize = 1200;
 
 /// Maximum unacknowledged bytes: enough for two cursor shapes of the largest size (256 × 256 × 4).

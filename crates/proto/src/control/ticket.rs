@@ -359,7 +359,8 @@ pub enum TicketRefused {
     /// Another device has redeemed it.
     #[error("the ticket was used by another device: get a new one from the portal")]
     Used,
-    /// The host has remembered the maximum number of tickets, or admitted the maximum number of devices.
+    /// The host already remembers the maximum number of redeemed tickets, or has admitted the maximum number of
+    /// devices.
     #[error("the host has accepted too many tickets: try again in a few minutes")]
     Full,
 }

@@ -2,7 +2,8 @@
 //!
 //! The client requests a burst of full datagrams over a transport, and the host answers over the same path. Only a
 //! received burst counts, because neither an open socket nor the arrival of small datagrams proves that a frame would
-//! arrive. Neither the request nor the answer moves the session; the first other datagram over the new path does.
+//! arrive. Neither the request nor the answer moves the session; the first datagram of another kind over the new path
+//! does.
 //!
 //! The module does not select transports (crate `runtime` does), and knows no addresses.
 

@@ -52,7 +52,7 @@ pub enum HostEvent {
     RoleChanged(SubscriberId, Role),
     /// The session's path or its use of segmentation offload changed. The change applies to control and video.
     PathChanged {
-        /// Its session.
+        /// The session.
         session: SessionId,
         /// The destination.
         path: PathId,
@@ -61,7 +61,7 @@ pub enum HostEvent {
     },
     /// The subscriber is gone.
     Ended(SubscriberId, Ending),
-    /// Input of the player to inject.
+    /// Input from the player. The runtime must inject it.
     Input {
         /// The player.
         from: SubscriberId,

@@ -178,7 +178,7 @@ impl Host {
     }
 
     /// Ends a subscription with a reason. The caller must then call [`Host::settle_roles`], which may promote another
-    /// player.
+    /// subscriber to player.
     pub(super) fn dismiss(&mut self, id: SubscriberId, reason: GoodbyeReason) {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
             // Drops all other pending updates.

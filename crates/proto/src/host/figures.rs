@@ -37,11 +37,11 @@ pub struct SubscriberFigures {
     /// reporting on the frames that it gets, or has reported for less than a second.
     #[serde(deserialize_with = "rate")]
     pub frames_per_second: Option<f64>,
-    /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
-    /// `None` if there are no such frames, or if no such frame has both times.
+    /// Latency of the completely displayed frames from [`Stage::Captured`](crate::trace::Stage::Captured) to the last
+    /// reported stage. `None` if there are no such frames, or if no such frame has both times.
     pub latency: Option<LatencyFigures>,
-    /// The share of datagrams with CE among these frames' datagrams with ECT(1) or CE, 0–1. `None` if there are no such
-    /// datagrams, for example without L4S.
+    /// The share of datagrams with CE, 0–1, among the completely displayed frames' datagrams with ECT(1) or CE. `None`
+    /// if there are no such datagrams, for example without L4S.
     #[serde(deserialize_with = "ratio")]
     pub ce_share: Option<f64>,
 }

@@ -10,7 +10,7 @@ use crate::id::SubscriberId;
 use crate::time::{Instant, PeerInstant};
 use crate::wire::control::Message;
 
-/// Repetition interval, because the clocks drift and a message may be lost.
+/// Repetition interval. The schedule is repeated because the clocks drift and a message may be lost.
 const REPEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// Minimum interval between two messages.

@@ -110,9 +110,9 @@ impl Roles {
         self.members.iter().filter(is_observer).count()
     }
 
-    /// Lets `id` succeed `before`: until `id` sends its request, it counts as the player. No observer is promoted, and a
-    /// member that requests to play gets the role only by a take-over, which ends the reservation. Has no effect
-    /// unless `before` is the player or has a reservation itself.
+    /// Lets `id` succeed `before`: until `id` sends its request, it counts as the player. No observer is promoted, and
+    /// another member that requests to play gets the role only by a take-over, which ends the reservation. Has no
+    /// effect unless `before` is the player or has a reservation itself.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
         let holds = |(member, standing): &(SubscriberId, Standing)| {
             *member == before && !matches!(standing, Standing::Observer(_))

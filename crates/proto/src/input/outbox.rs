@@ -14,8 +14,8 @@ use crate::time::{Instant, PeerInstant};
 /// high loss. If there are more, the host has been silent for a long time, and all keys are released.
 const MAX_UNACKNOWLEDGED: usize = 32 * MAX_EVENTS;
 
-/// Number of newest events that are searched for motion of a device into which new motion can be merged: one event for
-/// each of the `REL_CNT` axes, and one that ends simultaneous events.
+/// Number of newest events that are searched for earlier motion on the same axis, when new motion of a device is
+/// merged: one event for each of the `REL_CNT` axes, and one that ends simultaneous events.
 const AXES: usize = 17;
 
 /// Number of kept sampling times for motion-to-photon: one second at 1000 Hz.

@@ -70,11 +70,11 @@ impl PadId {
 pub enum PadButton {
     /// The lower of the four buttons on the right.
     South = 0,
-    /// The right one.
+    /// The right one of the four buttons on the right.
     East = 1,
-    /// The left one.
+    /// The left one of the four buttons on the right.
     West = 2,
-    /// The upper one.
+    /// The upper one of the four buttons on the right.
     North = 3,
     /// The left shoulder.
     LeftShoulder = 4,
@@ -88,13 +88,13 @@ pub enum PadButton {
     LeftStick = 10,
     /// The right stick, pressed.
     RightStick = 11,
-    /// The cross, up.
+    /// D-pad up.
     Up = 12,
-    /// The cross, down.
+    /// D-pad down.
     Down = 13,
-    /// The cross, left.
+    /// D-pad left.
     Left = 14,
-    /// The cross, right.
+    /// D-pad right.
     Right = 15,
     /// The centre button, with the manufacturer's logo.
     Guide = 16,

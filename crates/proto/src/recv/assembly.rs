@@ -15,7 +15,7 @@ pub const MAX_FRAME_BYTES: usize = 48 << 20;
 /// Frame storage larger than this is freed after its frame.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Time between the arrival of later data after a gap and the retransmission request for the gap. By then, most links
+/// Time from the arrival of the first data after a gap to the retransmission request for the gap. By then, most links
 /// have delivered reordered datagrams. A needless request costs a datagram (guess).
 const REQUEST_AFTER: Duration = Duration::from_millis(1);
 
@@ -47,8 +47,8 @@ pub(super) struct RetransmitTiming {
 
 impl RetransmitTiming {
     /// The deadline for requested data of a frame that has been awaited since `since`: one round trip after the next
-    /// frame is due. The next frame refers to this frame. A short delay of both costs less than the loss of both. An
-    /// answer that takes even longer means that the link is full.
+    /// frame is due. The next frame refers to this frame. A short delay of both frames costs less than the loss of both
+    /// frames. An answer that takes even longer means that the link is full.
     pub(super) fn deadline(&self, since: Instant) -> Instant {
         since + self.interval + self.round_trip
     }
@@ -240,9 +240,8 @@ impl Assembly {
 
     /// Adds a fragment. `room` is the number of bytes by which the frame may grow.
     ///
-    /// # Errors
-    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame exceeds [`MAX_FRAME_BYTES`] or
-    /// `room`. In that case, nothing changes.
+    /// # Errors [`Reject::Range`] if it contradicts the frame's other fragments, or if the frame would exceed
+    /// [`MAX_FRAME_BYTES`] or grow by more than `room`. In that case, nothing changes.
     pub(super) fn insert(
         &mut self,
         times: ArrivalTimes,

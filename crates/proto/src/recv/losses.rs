@@ -15,7 +15,7 @@ pub(super) struct Mark(u64);
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     arrived: [u64; (WINDOW / 64) as usize],
-    /// Numbers below this are settled.
+    /// For packets with lower numbers, it is decided whether they count as lost.
     settled: u64,
     /// One more than the newest number.
     newest: u64,

@@ -25,7 +25,7 @@ pub enum VideoOutput<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// One or more slices of a frame that did not arrive in time.
+    /// One or more slices that did not arrive in time.
     Missing {
         /// Their frame.
         header: FrameHeader,
@@ -96,8 +96,8 @@ pub struct Counters {
     pub received: u64,
     /// Datagrams of streams without a receiver.
     pub skipped: u64,
-    /// Lost packets. A missing packet counts when the frame during which it was overtaken and the next frame have
-    /// ended.
+    /// Lost packets. A missing packet counts once two frames have ended: the frame during which it was overtaken, and
+    /// the next frame.
     pub missing: u64,
     /// Runs of lost packets.
     pub runs: u64,

@@ -137,7 +137,7 @@ impl MediaReceiver {
         })
     }
 
-    /// The views, the first one first.
+    /// The views, starting with the first view.
     pub fn views(&self) -> impl Iterator<Item = &VideoReceiver> {
         self.views.iter().map(|view| &view.receiver)
     }

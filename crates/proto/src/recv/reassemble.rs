@@ -55,7 +55,7 @@ pub struct VideoReceiver {
     storage: Vec<Vec<SliceAssembly>>,
     finished: Option<Assembly>,
     configuration: Option<(ConfigEpoch, Configuration)>,
-    /// The newest delivered frame, whatever its outcome.
+    /// The newest ended frame, whatever its outcome.
     done: FrameId,
     state: PictureState,
     history: History,

@@ -213,8 +213,8 @@ impl Repair {
         if missing_shards == 0 || growth > room {
             return;
         }
-        // This fails for inconsistent shards: a data shard that has an index beyond the last, or that is longer than
-        // the parity shards.
+        // This fails for inconsistent shards: a data shard whose index is beyond the block's last data shard, or that
+        // is longer than the parity shards.
         if let Some(decoder) = decoder(&mut self.decoder, shape)
             && restore(decoder, block, shape, |index| {
                 let place = FecPlace {
@@ -244,7 +244,7 @@ impl Repair {
         Some((frame, place))
     }
 
-    /// Drops frames up to this one.
+    /// Drops the frames up to `through`.
     pub(super) fn forget(&mut self, through: FrameId) {
         while self.frames.front().is_some_and(|f| f.frame <= through) {
             let Some(mut gone) = self.frames.pop_front() else {

@@ -73,8 +73,8 @@ const VERY_LATE: Duration = Duration::from_millis(60);
 /// Number of consecutive late frames that a brief stall does not explain. If all of them are late by the same amount,
 /// although the link has spare capacity or the target was lowered, the path has become longer.
 const PLATEAU_FRAMES: usize = 8;
-/// Minimum time from the arrival of the first of these frames to that of the last. After a stall of a machine or link,
-/// all of them arrive at once.
+/// Minimum time from the arrival of the first of the consecutive late frames to that of the last. After a stall of a
+/// machine or link, all of them arrive at once.
 const MIN_PLATEAU: Duration = Duration::from_millis(60);
 /// Minimum interval between stall events.
 const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
@@ -465,8 +465,8 @@ impl Congestion {
     }
 
     /// The delay of the empty path, if the frames are late because the path became longer. In that case, all frames are
-    /// late by the same amount, although the newest frame `crossed` as fast as on an idle link, or the target has
-    /// already been lowered. If a queue were the cause, the delay would have grown or shrunk.
+    /// late by the same amount, although the newest frame crossed the link as fast as an idle link permits (`crossed`),
+    /// or the target has already been lowered. If a queue were the cause, the delay would have grown or shrunk.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
         let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
@@ -547,7 +547,7 @@ impl Congestion {
     fn crossed_with(&mut self, transit: &FrameTransit, first: PeerInstant) -> Option<f64> {
         let (arrived, missing) = transit.datagrams;
         let Some(last) = transit.recoverable else {
-            // The link passed on this share of the data that was sent at the target rate.
+            // The data was sent at the target rate, and the link passed on the arrived share of it.
             let all = f64::from(arrived) + f64::from(missing);
             return (missing > 0).then(|| self.target * f64::from(arrived) / all);
         };
@@ -561,7 +561,7 @@ impl Congestion {
         by_link.then(|| bits / spread.as_secs_f64())
     }
 
-    /// The excess of `delay` over the shortest recent delay of an `empty` link.
+    /// The excess of `delay` over the shortest recent delay of the empty link, including `empty`.
     fn above_base(&mut self, now: Instant, empty: i64, delay: i64) -> Duration {
         let second = second(now);
         match self.bases.back_mut() {

@@ -23,7 +23,7 @@ pub enum FecLevel {
 }
 
 impl FecLevel {
-    /// The probability.
+    /// The target failure probability of a block.
     #[must_use]
     pub const fn block_loss(self) -> f64 {
         match self {

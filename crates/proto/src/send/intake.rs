@@ -1,5 +1,5 @@
-//! How a subscriber takes frames: its queue limits, its need for frames of a still picture, and its key-frame budget.
-//! The intake depends on the kind of subscriber, not on the role.
+//! How a subscriber takes frames: its queue limits, its need for frames of a still picture, and its part in the rate
+//! limit of key frames (`key_frame.rs`). The intake depends on the kind of subscriber, not on the role.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ const RECORDER_BYTES: usize = 32 << 20;
 /// frame is too slow.
 const NEWEST_AGE: Duration = Duration::from_millis(50);
 
-/// Maximum queueing time for a video player. Machines were observed to stall for 100 ms, and a thread of normal priority to
-/// wait several times as long during a build. Video players themselves buffer half a second or more.
+/// Maximum queueing time for a video player. Machines were observed to stall for 100 ms. During a build, a thread of
+/// normal priority waited several times as long. Video players themselves buffer half a second or more.
 const STEADY_AGE: Duration = Duration::from_millis(500);
 
 /// Repetition interval of a still picture: half of the interval that video players and recordings need, so that a

@@ -7,7 +7,7 @@
 use crate::id::FrameId;
 
 /// Number of consecutive repairs (refreshes or key frames) that were themselves damaged by a loss, after which a key
-/// frame follows. A loss is less likely to hit a key frame, because it is a single frame (guess).
+/// frame follows. A loss is less likely to hit a key frame, because a key frame is a single frame (guess).
 const FUTILE: u8 = 2;
 
 /// The intra refreshes of one rendition, driven by its player's losses.

@@ -44,8 +44,8 @@ enum State {
 pub struct L4s {
     mode: L4sMode,
     state: State,
-    /// Counts of frames with ECT(1) since the last evaluation: all datagrams, those with ECT(1) or CE, and those with
-    /// ECT(0).
+    /// Datagram counts since the last evaluation, for frames that were sent with ECT(1): all datagrams, those that
+    /// arrived with ECT(1) or CE, and those that arrived with ECT(0).
     counted: (u32, u32, u32),
     /// With [`L4sMode::On`]: whether the path was reported as unusable.
     reported: bool,

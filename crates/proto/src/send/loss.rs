@@ -16,8 +16,8 @@ use crate::wire::control::Report;
 /// user who walks away from the access point (guess).
 const MEMORY: Duration = Duration::from_secs(2);
 
-/// Initial count of delivered datagrams, so that one early loss does not look like a bad link: the datagrams of three
-/// frames at 10 Mb/s.
+/// Delivered datagrams that are added to the measured ones, so that one early loss does not look like a bad link: the
+/// datagrams of three frames at 10 Mb/s.
 const TRUST: f64 = 50.0;
 
 /// The measured state of a client's link.

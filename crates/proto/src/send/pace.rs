@@ -1,7 +1,7 @@
 //! Pacing: a frame is sent in one burst, except for the part that a full link could not queue.
 //!
 //! Bursts minimise latency, because a frame is complete only with its last datagram. On a full link, the part of a key
-//! frame that exceeds the link's queue would be lost. A token bucket (RFC 3290, section 5.3.4), one frame deep, shapes
+//! frame that exceeds the link's queue would be lost. A token bucket (RFC 3290, appendix A), one frame deep, shapes
 //! this excess at the measured rate. On a path with an L4S queue, which marks datagrams that wait for about a
 //! millisecond, the bucket is only a millisecond deep, and its rate follows the marks.
 
@@ -50,7 +50,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Starts a frame without waiting time.
+    /// Starts a frame and resets the waiting time.
     pub fn start_frame(&mut self) {
         self.waited = Duration::ZERO;
     }

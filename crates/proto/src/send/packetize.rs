@@ -74,8 +74,8 @@ impl SendBuf {
             .map(|(start, end)| &self.bytes[start..*end])
     }
 
-    /// The datagrams in runs, each for one call of a link. A run is its bytes and the length of each datagram except
-    /// the last, which may be shorter.
+    /// The datagrams in runs, each for one send call of a link. A run consists of its bytes and the length of every
+    /// datagram except the last, which may be shorter.
     pub fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -155,7 +155,7 @@ pub struct VideoSender {
     protection: Protection,
     /// The current frame.
     header: Option<FrameHeader>,
-    /// The number of the current FEC block; `None` after block 255, because the rest of the frame is not protected.
+    /// The number of the current FEC block; `None` after block 255. The rest of the frame then has no FEC.
     block: Option<u8>,
     coder: BlockCoder,
     bodies: SentBodies,

@@ -333,7 +333,8 @@ impl Policy {
         self.key_frames.request(requester, newest);
     }
 
-    /// Handles a player's report on a frame, with the frame's transmission if it was sent.
+    /// Handles a player's report on a frame. `left` describes the frame's transmission; `None` if the frame was not
+    /// sent.
     pub fn on_report(&mut self, now: Instant, report: &Report, left: Option<&Departure>) {
         if self.settings.recovery != Recovery::None {
             self.note(report.frame, report.outcome);
@@ -365,7 +366,7 @@ impl Policy {
         if says_nothing {
             return self.congestion.unreported(report.frame);
         }
-        // If nothing of a frame arrived, the report on the next frame counts the lost datagrams of both.
+        // If nothing of a frame arrived, the report on the next frame counts the lost datagrams of both frames.
         let counted = left.datagrams.saturating_sub(report.missing.into());
         let counted = if report.first_received.is_some() {
             counted
@@ -379,7 +380,7 @@ impl Policy {
             data: left.datagrams.saturating_sub(left.parity),
             sent,
             first: report.first_received,
-            // Retransmitted data arrived a round trip later, not through a queue.
+            // Retransmitted data arrived a round trip later, so its delay does not show a queue.
             recoverable: recoverable.filter(|_| report.resent == 0),
             datagrams: (fit(counted), report.missing),
             ecn: report.ecn.filter(|_| covered),

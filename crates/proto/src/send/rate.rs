@@ -27,8 +27,8 @@ const SUDDEN_SHARE: f64 = 2.0;
 /// Decrease of the quantiser number that halves the quantiser step (ITU-T H.264, section 8.5) and roughly doubles the
 /// bits.
 const QP_PER_OCTAVE: f64 = 6.0;
-/// The correction of the error per frame, and its limits (measured: settles within six frames on a game's
-/// clip without oscillation).
+/// The share of a frame's error that is corrected for the next frame, and the limits of the error (measured: the
+/// quantiser settles within six frames on a game's clip, without oscillation).
 const GAIN: f64 = 0.6;
 const STEP_DOWN: f64 = -2.0;
 const STEP_UP: f64 = 6.0;
@@ -65,7 +65,7 @@ impl Cost {
         self.levels += COST_GAIN * (newest.levels - self.levels);
     }
 
-    /// log2 of the expected bits of a mean difference at quantiser 0.
+    /// log2 of the bits that a picture with this mean difference is expected to take at quantiser 0.
     fn of(&self, mean: f64) -> f64 {
         (self.bits * mean.max(LEAST_DIFFERENCE) / self.levels).log2()
     }
@@ -192,7 +192,8 @@ impl RateControl {
     }
 
     /// The quantiser of a suddenly different picture. `None` if the picture does not exceed the share of such pictures
-    /// with the usual quantiser. It takes at most as many bits as a key frame of the area that differs.
+    /// with the usual quantiser. The picture is expected to take at most as many bits as a key frame of the area that
+    /// differs.
     fn sudden_qp(&self) -> Option<f64> {
         let Difference { mean, share } = self.difference.filter(|_| self.limits_sudden)?;
         let expected = self.cost?.of(mean);
@@ -222,7 +223,8 @@ impl RateControl {
         }
         let again = std::mem::replace(&mut self.after_sudden, sudden) && sudden;
         if sudden {
-            // The motion goes on after the second sudden picture. A finer quantiser would make every frame sudden.
+            // A second consecutive sudden picture indicates a lasting motion. A finer quantiser would make every
+            // further frame of it sudden.
             let finer = if again { 0.0 } else { QP_PER_OCTAVE };
             self.settle(qp, error, finer);
             return;
@@ -242,10 +244,11 @@ impl RateControl {
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);
     }
 
-    /// Sets the quantiser of the frames after a key frame or a suddenly different picture, which was coded with `qp` and
-    /// missed its share by `error` quantisers. They get a quantiser that is finer by at most `finer`, and do not refine
-    /// the coarse picture at once. If the picture exceeds its share, a similar picture probably also exceeds the share of
-    /// another frame.
+    /// Sets the quantiser of the frames after a key frame or a suddenly different picture, which was coded with `qp`
+    /// and missed its share by `error` quantisers. These frames get a quantiser that is finer than `qp` by at most
+    /// `finer`, so that they do not refine the coarse picture at once. If the picture exceeded its share, the next
+    /// pictures would probably exceed the smaller share of an ordinary frame, too, so their quantiser is coarser by
+    /// `error`.
     fn settle(&mut self, qp: u8, error: f64, finer: f64) {
         let next = f64::from(qp) - finer + error.max(0.0);
         self.qp = self.qp.max(next).min(QP_MAX);
@@ -407,8 +410,8 @@ mod tests {
         }
     }
 
-    /// Every second picture equals the previous one, as in a game with 30 frames/s that swaps 60 times. The equal
-    /// pictures are only refined.
+    /// Every second picture equals the previous one, as in a game that draws 30 frames/s and swaps its buffers 60 times
+    /// a second. The equal pictures are only refined.
     #[test]
     fn equal_pictures_do_not_make_the_others_sudden() {
         let mut rate = settled(5e6, 3.0);

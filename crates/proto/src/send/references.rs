@@ -18,8 +18,8 @@ enum State {
     InFlight,
     /// Displayed completely.
     Sound,
-    /// Lost, concealed, or a descendant of a lost or concealed frame. A frame that a later reference skipped is also
-    /// broken, because the encoder has dropped it.
+    /// Lost, concealed, or a descendant of a lost or concealed frame. A frame between a later frame and the reference
+    /// of that frame is also broken, because the encoder has dropped it.
     Broken,
 }
 

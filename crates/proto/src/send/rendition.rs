@@ -90,7 +90,7 @@ pub struct Rendition<S> {
 }
 
 impl<S: Subscriber> Rendition<S> {
-    /// A rendition without subscribers and coded frames.
+    /// A rendition without subscribers or coded frames.
     #[must_use]
     pub fn new(settings: Settings) -> Rendition<S> {
         let policy = Policy::new(settings.policy);
@@ -212,7 +212,7 @@ impl<S: Subscriber> Rendition<S> {
         key_every.filter(|_| referring)
     }
 
-    /// Updates the link state of each subscriber for which `look` returns a state, like [`Feedback::Link`].
+    /// Updates the link state of each subscriber for which `look` returns a state, as [`Feedback::Link`] does.
     pub fn follow_links(&mut self, mut look: impl FnMut(SubscriberId) -> Option<LinkState>) {
         for member in &mut self.subscribers.members {
             member.link = look(member.id).or(member.link);

@@ -1,7 +1,7 @@
 //! Recently sent bodies, for retransmission.
 //!
-//! It keeps bodies, not datagrams, because a retransmission is sealed again with a new packet number. The client
-//! decides whether, and until when, it requests a retransmission.
+//! The module keeps bodies, not datagrams, because a retransmission is sealed again with a new packet number. The
+//! client decides whether, and until when, it requests a retransmission.
 
 use std::collections::VecDeque;
 use std::time::Duration;

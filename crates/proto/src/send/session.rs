@@ -154,7 +154,7 @@ impl<T: Transmit> Session<T> {
         self.left.bytes += count(self.out.len());
     }
 
-    /// When `bytes` more may be sent, if not now.
+    /// When `bytes` further bytes may be sent; `None` if they may be sent now.
     fn pace(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
         let wait = self.pacer.wait(now, bytes, self.pacing);
         (!wait.is_zero()).then(|| now + wait)

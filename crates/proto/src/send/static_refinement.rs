@@ -18,8 +18,8 @@ const STILL: Duration = Duration::from_millis(100);
 /// The first target quantiser, good for a moving picture (guess).
 const GOOD_QP: u8 = 20;
 
-/// The final target quantiser. Its quantiser step in H.264 is 1.25 (ITU-T H.264, table 8-15), so the error is about one
-/// level of luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
+/// The final target quantiser. Its quantiser step in H.264 is 1.25 (ITU-T H.264, section 8.5), so the error is about
+/// one level of luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
 const EXACT_QP: u8 = 6;
 
 /// Decrease of the quantiser per refinement for encoders that cannot code parts. A decrease of 6 would double the bits.

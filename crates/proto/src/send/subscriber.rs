@@ -89,7 +89,7 @@ impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
     }
 }
 
-/// The properties of a frame before its first slice.
+/// The properties of a frame that are known before its first slice.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Frame {
     /// The frame header. Only the player uses the echoed input.

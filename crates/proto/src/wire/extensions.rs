@@ -61,8 +61,9 @@ pub struct DrawingTimes {
 pub struct Extensions {
     /// The configuration, on a key frame.
     pub configuration: Option<Configuration>,
-    /// An intra refresh starts with this frame. The value is the number of frames after it in its reference chain. If
-    /// this frame and all of them arrive completely, the picture is clean, regardless of its earlier state.
+    /// An intra refresh starts with this frame. The value is the number of frames that follow it in the refresh's
+    /// reference chain. If this frame and all these frames arrive completely, the picture is clean, regardless of its
+    /// earlier state.
     pub clean_after: Option<u16>,
     /// The pose with which the picture was drawn.
     pub pose: Option<PoseEcho>,
@@ -130,7 +131,7 @@ impl Extensions {
         *self == Extensions::default()
     }
 
-    /// Appends their bytes.
+    /// Appends the encoded fields.
     pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(c) = self.configuration {
             extension(out, CONFIGURATION, |w| {

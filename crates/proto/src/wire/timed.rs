@@ -15,8 +15,8 @@
 //! └───────────────────────────┴─────────────┴─────────────┘
 //! ```
 //! The payloads after the newest one have descending numbers. They have already been sent, and are repeated as
-//! protection against loss, as in RFC 2198. Unlike in RFC 2198, the time and number of each payload are complete. The
-//! reserved field is zero and ignored on receipt.
+//! protection against loss, as in RFC 2198. Unlike in RFC 2198, the newest payload comes first, times are in
+//! nanoseconds, and the number of each payload is known. The reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -1,4 +1,5 @@
-//! Sending and receiving a payload of a timed stream does not allocate, although payloads are repeated and reordered.
+//! Sending and receiving a payload of a timed stream does not allocate, although payloads are repeated and datagrams
+//! are lost.
 
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::recv::plane::MediaReceiver;

@@ -1,6 +1,6 @@
 //! The bytes of this protocol version, published in `vectors/` for other implementations. A changed byte makes this
 //! test fail until [`PROTOCOL_VERSION`] is raised. `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` then
-//! writes the file of the new version. It never overwrites an existing file.
+//! writes the file of the new version. The command never overwrites an existing `protocol-*.txt`.
 //!
 //! This test computes keys and tags from the rules in `docs/protocol.md`, without the crate's code.
 #![allow(

@@ -383,7 +383,8 @@ pub fn playback_choice(words: &str) -> Result<SoundChoice, String> {
 /// Returns one line if the backend is unknown.
 pub fn microphone_choice(words: &str) -> Result<SoundChoice, String> {
     let words = match words {
-        // The sound server's name for the default source. The default source is not the monitor of a sink.
+        // The sound server's name for the default source, which is usually a microphone. Without a device name, the
+        // backend would record the monitor of a sink.
         "on" => "pulse:@DEFAULT_SOURCE@",
         "auto" => return Err("microphone: choose off, on, or a device".to_owned()),
         words => words,

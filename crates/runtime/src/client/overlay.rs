@@ -133,7 +133,8 @@ impl Overlay {
         Some(lines)
     }
 
-    /// The kept frames that were displayed completely. As in the host's table, only these count for rates and times.
+    /// The kept frames that were displayed completely. As in the host's table, only these frames count for the frame
+    /// rate and the durations.
     fn complete(&self) -> impl Iterator<Item = &Frame> {
         self.frames
             .iter()

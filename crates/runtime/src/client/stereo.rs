@@ -213,7 +213,7 @@ enum Output {
     Closed,
 }
 
-/// The media thread's handle of the render thread.
+/// The media thread's handle to the render thread.
 struct RenderThread {
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
@@ -223,7 +223,7 @@ struct RenderThread {
     /// buffer keeps the previous picture.
     size: Size,
     canvas: Vec<u8>,
-    /// Whether a picture has been submitted. Before that, `canvas` is empty.
+    /// Whether a picture has been submitted. Before that, `canvas` contains no complete picture.
     submitted: bool,
 }
 

@@ -90,7 +90,7 @@ fn parse(text: &str) -> Option<Target> {
         None => rest.is_empty().then_some(PORT),
     };
     if let Some((interface, rest)) = text.split_once('/') {
-        // Interface names have at most 15 bytes (IFNAMSIZ), and Ethernet addresses have 17 bytes.
+        // Interface names have at most 15 bytes (IFNAMSIZ minus the NUL), and MAC addresses in text form have 17 bytes.
         let (mac, rest) = rest.split_at_checked(17)?;
         let mac: Mac = mac.parse().ok()?;
         let named = |c: char| c.is_ascii_graphic() && !"/:".contains(c);

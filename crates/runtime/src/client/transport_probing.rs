@@ -4,7 +4,8 @@
 //! with GSO, raw Ethernet if the host is on the same segment, plain UDP. The session runs in the meantime. If the
 //! selected transport fails later, the session returns to its initial path. If the initial path answers again after an
 //! outage, the transports are probed again, because the path may have changed, for example its MTU. Raw Ethernet is
-//! probed at most once per session. A longer outage ends the session, and the next session probes all transports.
+//! probed at most once per session. An outage of two seconds ends the session, and the next session probes all
+//! transports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -205,7 +206,7 @@ impl TransportProber {
                 ),
                 TransportEvent::Selected(TransportKind::Udp),
             ],
-            // The session began over raw Ethernet, because the host does not answer over UDP.
+            // The session began over raw Ethernet, so there is no UDP path to fall back to.
             (tried, None) if tried.is_ethernet() && station_of(self.paths.base()).is_some() => vec![
                 TransportEvent::Warning(
                     "full-size datagrams do not arrive from the host over raw Ethernet: check that the network carries \

@@ -457,8 +457,8 @@ pub fn encoder_threads() -> u8 {
     }
 }
 
-/// Refuses multicast and broadcast addresses. A socket can be bound to such an address, but no client can reach the
-/// host at it.
+/// Refuses multicast and broadcast addresses, and link-local addresses without an interface. A socket can be bound to a
+/// multicast or broadcast address, but no client can reach the host at it.
 fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     let ip = bind.ip();
     let refused = |what: &str| {

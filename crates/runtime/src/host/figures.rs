@@ -7,8 +7,8 @@ use super::HostRuntime;
 use crate::lock::lock;
 
 impl HostRuntime {
-    /// All subscribers. A subscriber that reports on frames has a frame rate and latency, over the last five seconds.
-    /// Callable from any thread. Blocks the host only while the figures are copied.
+    /// All subscribers. For a subscriber that reports on frames, the figures include its frame rate and latency over
+    /// the last five seconds. Callable from any thread. Blocks the host only while the figures are copied.
     #[must_use]
     pub fn figures(&self) -> Vec<SubscriberFigures> {
         // Copy the figures, so that they are sorted without holding the lock.

@@ -305,7 +305,7 @@ impl Media {
     }
 
     /// Shares the newest picture with secondary renditions. There is at most one copy of the captured picture, and one
-    /// of the picture that the primary rendition has converted; each secondary rendition uses one of the two. The
+    /// of the picture that the primary rendition has converted; each secondary rendition uses one of these copies. The
     /// player's frame has already been sent.
     fn share(&mut self, info: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
         if self.secondaries.is_empty() {

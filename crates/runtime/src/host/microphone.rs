@@ -28,8 +28,8 @@ pub(super) struct Microphone {
     /// The sink, while no sound player is running.
     sink: Option<AudioSink>,
     player: Option<SoundPlayer>,
-    /// The previous sound player until its thread has ended. The control thread does not wait for it, because the sound
-    /// server may not respond.
+    /// The previous sound player, kept until its thread has ended. The control thread does not wait for it, because the
+    /// sound server may not respond.
     ending: Option<SoundPlayer>,
     uplinks: HashMap<SessionId, Box<UplinkReceiver>>,
     /// The session whose payloads are in the jitter buffer.

@@ -202,8 +202,8 @@ impl HostRuntime {
         }
     }
 
-    /// Handles a subscriber's feedback. Under a flood of feedback, key-frame requests, link states and rate estimates
-    /// may be dropped.
+    /// Handles a subscriber's feedback. If too much feedback arrives, the host may drop key-frame requests, link states
+    /// and rate estimates.
     pub fn feedback(&self, from: SubscriberId, feedback: Feedback) {
         self.shared
             .note_subscriber(from, |host| host.feedback(clock::now(), from, &feedback));
@@ -248,7 +248,7 @@ pub(super) struct DetachedSubscribers(Mutex<HashMap<SubscriberId, Entry>>);
 struct Entry {
     calls: Sender<Call>,
     backlog: Arc<Backlog>,
-    /// The media thread's handle of the subscriber, until it is taken.
+    /// The media thread's handle to the subscriber, until the media thread gets it.
     detached: Option<Detached>,
 }
 
@@ -269,7 +269,7 @@ impl DetachedSubscribers {
         self.lock().insert(id, entry);
     }
 
-    /// Takes the media thread's handle of the subscriber. Returns it only once.
+    /// Takes the media thread's handle to the subscriber. Returns the handle only once.
     pub(super) fn take(&self, id: SubscriberId) -> Option<Detached> {
         self.lock().get_mut(&id)?.detached.take()
     }

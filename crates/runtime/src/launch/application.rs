@@ -69,7 +69,7 @@ impl Application {
     pub fn forward_signals(&mut self, signals: &[ForwardedSignal], streaming: Option<Pid>) {
         let started = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let other = streaming.filter(|streaming| Some(*streaming) != started);
-        // The process may just have ended.
+        // Ignore errors of `kill_process`, because the process may just have ended.
         if self.status.is_some()
             && let (Some(other), Some(signal)) = (other, self.unforwarded)
         {

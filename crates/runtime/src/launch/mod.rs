@@ -59,7 +59,7 @@ pub enum LaunchError {
         .0.display()
     )]
     Unquotable(PathBuf),
-    /// The path is not UTF-8, as the manifest of an OpenXR runtime requires.
+    /// The path is not UTF-8. The manifest of an OpenXR runtime requires UTF-8.
     #[error(
         "the OpenXR loader does not support {}: the path is not UTF-8; move openuvr and its libraries to another path",
         .0.display()

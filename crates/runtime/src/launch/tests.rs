@@ -154,7 +154,7 @@ fn a_process_of_another_version_is_refused_with_one_line() {
 #[test]
 fn the_stand_in_ends_when_the_application_shows_a_picture() {
     let mut socket = Socket::open(&settings()).unwrap();
-    // All connections of this test are from one process, and the first is the stand-in.
+    // This test's process is the stand-in. The application's process, started below, is another one.
     socket.set_stand_in(Some(rustix::process::getpid()));
     let stand_in = process(&socket);
     assert_eq!(socket.reports(Duration::ZERO), []);

@@ -99,7 +99,7 @@ fn install_in(
     }
     let manifest = manifest(library)?;
     let text = settings.to_toml().map_err(LaunchError::Settings)?;
-    // Hosts refuse a folder of keys that others may change.
+    // Hosts refuse a key folder that other users may write to.
     ensure_dir(ours).map_err(|e| LaunchError::Settings(e.to_string()))?;
     if let Some(folder) = file.parent() {
         let failed = LaunchError::system(format!("can't write {}", folder.display()));
@@ -157,7 +157,7 @@ mod tests {
         let file = install_in(&ours, library, &settings).unwrap();
         assert!(is_ours(&file));
         assert_eq!(mode(&ours), 0o700);
-        // An existing file of another program may be readable by others.
+        // A settings file that another program wrote may be readable by other users.
         let settings_file = ours.join(XR_SETTINGS);
         fs::set_permissions(&settings_file, fs::Permissions::from_mode(0o644)).unwrap();
         install_in(&ours, library, &settings).unwrap();

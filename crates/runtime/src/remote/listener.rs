@@ -218,8 +218,8 @@ impl Shared {
             its.offer(&sound, payload.bytes) != Err(SendError::Gone)
         });
         drop(host);
-        // Without sound, the connection ends at once. Otherwise, the gateway would keep a listener for each client that
-        // has ever joined, because it removes listeners only when a payload arrives.
+        // Without sound, the connection ends at once. If the connection stayed open, the gateway would keep a listener
+        // for each client that has ever joined, because it removes listeners only when a payload arrives.
         if listens {
             wait_for_close(channel);
         }
@@ -334,7 +334,7 @@ fn wait_for_close(channel: &Channel) {
     let _ = channel.receive::<GatewayMessage>();
 }
 
-/// Forwards the host's calls of a subscriber, in the subscriber's thread.
+/// Forwards the host's calls to a subscriber over the connection, in the subscriber's thread.
 struct Forwarder {
     channel: Arc<Channel>,
     /// Held until the answer to the subscription has been sent.

@@ -184,9 +184,9 @@ fn start(name: &str) -> Streaming {
         config_dir: Some(folder.path().join("host")),
         realtime: false,
         second_player: SecondPlayer::TakeOver,
-        // Otherwise, the host skips frames after a stall in which the client's socket overflows.
+        // An adaptive host would skip frames after a stall in which the client's socket overflows.
         adaptive: false,
-        // Otherwise, the host sends a picture again after a stall of 100 ms.
+        // With static refinement, the host would send a picture again after a stall of 100 ms.
         static_refinement: false,
         ..Config::default()
     };

@@ -35,7 +35,7 @@ use super::{Misbehaving, Player, Streaming, Writer, continues, start};
 
 /// A host that listens for gateways, and a remote handle to it.
 pub(crate) struct Outside {
-    // The fields are dropped in this order, because the listening socket holds the host.
+    // The fields are dropped in this order, because the listener's threads may hold references to the host.
     pub(crate) remote: RemoteHost,
     gateways: GatewayListener,
     player: Player,

@@ -18,7 +18,7 @@ use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 /// Timeout, which is longer than any step takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The shortest stall after which a thread may miss frames: two frames at 60 frames/s.
+/// The shortest stall after which a thread may miss frames: almost two frame intervals at 60 frames/s.
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
 /// A capacity of more pictures and notices than a test produces.

@@ -50,7 +50,8 @@ pub(crate) struct Renderer {
 }
 
 impl Renderer {
-    /// Uploads all resources. With `smooth`, textures are filtered, which costs about a fifth of the time in software.
+    /// Uploads all resources. With `smooth`, textures are filtered, which takes about a fifth of a software renderer's
+    /// drawing time.
     pub(crate) fn new(
         window: &Window,
         textures: &[Texture],
@@ -182,8 +183,8 @@ impl Renderer {
         }
     }
 
-    /// Reads the picture before it is swapped, as BGRX with the top row first. `into` must have the length of a picture
-    /// of `size`.
+    /// Reads the drawn picture as BGRX with the top row first. Call this before [`Window::swap`]. `into` must have the
+    /// length of a picture of `size`.
     pub(crate) fn read(&self, size: Size, into: &mut [u8]) {
         const PACK_INVERT_MESA: u32 = 0x8758; // GL_MESA_pack_invert
         let row = size.width as usize * 4;
@@ -231,10 +232,10 @@ impl Renderer {
         }
     }
 
-    /// Reads the picture into a buffer, before it is swapped.
+    /// Reads the drawn picture into a buffer. Call this before [`Window::swap`].
     pub(crate) fn read_into(&self, into: &PixelBuffer) {
         let gl = &self.gl;
-        // SAFETY: see `new`; the buffer has the size of its pictures.
+        // SAFETY: see `new`; the buffer was allocated for a picture of its `size`.
         unsafe {
             gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(into.buffer));
             gl.read_pixels(

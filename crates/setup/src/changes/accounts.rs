@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Reversal, Reversible};
 use crate::system::System;
 
-/// A system group that did not exist.
+/// A change that creates a system group. The group did not exist before.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub(crate) name: String,
@@ -75,7 +75,7 @@ impl Reversible for Group {
     }
 }
 
-/// The membership of a user who was not a member.
+/// A change that adds a user to a group. The user was not a member before.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Member {
     pub(crate) group: String,

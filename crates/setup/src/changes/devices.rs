@@ -11,7 +11,7 @@ use super::accounts::GroupEntry;
 use super::{Reversal, Reversible};
 use crate::system::System;
 
-/// A module that was not loaded.
+/// A change that loads a kernel module. The module was not loaded before.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Module {
     pub(crate) name: String,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Reversal, Reversible};
 use crate::system::System;
 
-/// A folder that did not exist.
+/// A change that creates a folder. The folder did not exist before.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
@@ -93,7 +93,7 @@ impl Reversible for TextFile {
             Some(text) if !self.texts.contains(&text) => Ok(Reversal::Kept(
                 "the file has been changed since; remove it if nothing else needs it".to_owned(),
             )),
-            // Removing a file that does not exist also removes the rest of an interrupted write.
+            // This call also removes the rest of an interrupted write, so it is made even if the file does not exist.
             text => system.remove(&self.path).map(|()| match text {
                 Some(_) => Reversal::Reversed,
                 None => Reversal::NothingToDo,

@@ -16,8 +16,9 @@ pub(crate) struct Firewalld {
     /// `service=NAME` or `port=NUMBER/PROTOCOL`.
     pub(crate) entry: String,
     /// Whether the entry is in the files of firewalld, which apply from the next start of firewalld. Otherwise, the
-    /// entry is in the running firewall. Both are changed separately: `firewall-cmd --reload` would apply the files to
-    /// the running firewall, but would remove entries that an administrator has added only to the running firewall.
+    /// entry is in the running firewall. The files and the running firewall are changed separately: `firewall-cmd
+    /// --reload` would apply the files to the running firewall, but would remove entries that an administrator has
+    /// added only to the running firewall.
     pub(crate) permanent: bool,
 }
 

@@ -38,8 +38,8 @@ fn target(user: Option<&str>, role: Role) -> Target {
     }
 }
 
-/// Runs the command. It fails if it asks a question. With `interrupts`, the command behaves as if it had received a
-/// signal.
+/// Runs the command. The command fails if it asks a question. With `interrupts`, the command behaves as if it had
+/// received a signal.
 fn perform_with(
     system: &System<'_>,
     words: &[&str],

@@ -14,17 +14,17 @@ use super::{Actions, Ecn, Packet, is_capable};
 /// TARGET and INTERVAL of RFC 8289, section 4.
 const TARGET: Duration = Duration::from_millis(5);
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A queue of at most one packet has no excess (`MTU` in section 5).
+/// A queue of at most one packet has no excess (`maxpacket` in section 5.3).
 const ONE_PACKET: usize = 1514;
-/// If dropping resumes within this time, the drops continue at about the previous rate (section 5.4).
+/// If dropping resumes within this time, the drops continue at about the previous rate (section 5.5).
 const RESUMED: Duration = Duration::from_millis(1600);
 
 /// The queue of a flow.
 #[derive(Debug)]
 pub(super) struct CoDel<T> {
     queue: TailDrop<T>,
-    /// The time at which the sojourn time will have been above the target for an interval, if it stays above it. `None`
-    /// while it is below the target.
+    /// The end of the interval for which the sojourn time must stay above the target before a packet may be dropped.
+    /// `None` while the sojourn time is below the target.
     first_above: Option<Instant>,
     drops_at: Instant,
     count: u32,
@@ -58,7 +58,7 @@ impl<T> CoDel<T> {
         self.queue.held()
     }
 
-    /// The oldest packet, and whether it may be dropped (`dodequeue` in section 5.3).
+    /// The oldest packet, and whether it may be dropped (`dodequeue` in section 5.6).
     fn take(&mut self, now: Instant) -> Option<(Packet<T>, bool)> {
         let Some((arrived, packet)) = self.queue.pop() else {
             self.first_above = None;
@@ -72,7 +72,7 @@ impl<T> CoDel<T> {
         Some((packet, now >= above))
     }
 
-    /// The packet to transmit (sections 5.3 and 5.4).
+    /// The packet to transmit (section 5.5).
     pub(super) fn pop(&mut self, now: Instant, actions: &mut Actions) -> Option<Packet<T>> {
         let (mut packet, may_drop) = self.take(now)?;
         if !may_drop {
@@ -119,7 +119,7 @@ fn mark<T>(packet: &mut Packet<T>, actions: &mut Actions) -> bool {
     true
 }
 
-/// The time of the next drop: an interval divided by the square root of the number of drops (section 5.3).
+/// The time of the next drop: `from` plus an interval divided by the square root of the number of drops (section 5.6).
 fn control_law(from: Instant, count: u32) -> Instant {
     from + INTERVAL.div_f64(f64::from(count.max(1)).sqrt())
 }
@@ -130,7 +130,8 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Keeps a queue of 50 packets for two seconds, one packet each millisecond. Returns the times of drops or marks.
+    /// For two seconds, keeps 50 packets in a queue, and takes one packet out each millisecond. Returns the times of
+    /// drops or marks.
     fn signals(ecn: Ecn) -> Vec<Instant> {
         let packet = || Packet {
             flow: 1,

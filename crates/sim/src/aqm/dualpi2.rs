@@ -6,7 +6,7 @@
 //! delay of their own queue; the higher of the two probabilities applies. A weighted round robin gives the L4S queue
 //! priority, but leaves the classic queue a share.
 //!
-//! The scheduler is the weighted variant of section 4.1.1. A counter instead of random numbers spaces the marks evenly
+//! The scheduler is the weighted variant of section 4.2.2. A counter instead of random numbers spaces the marks evenly
 //! (`recur` in appendix A.1), so that the discipline needs no seed.
 
 use std::fmt;
@@ -30,7 +30,7 @@ const CLASSIC_MAX: f64 = 1.0 / (K * K);
 /// A.1).
 const RAMP_FROM: Duration = Duration::from_micros(800);
 const RAMP: Duration = Duration::from_micros(400);
-/// Share of the classic queue in the round robin: 1/16 (section 4.1.1).
+/// Share of the classic queue in the round robin: 1/16 (section 4.2.2).
 const CLASSIC_WEIGHT: f64 = 1.0 / 16.0;
 
 /// The two queues.
@@ -135,7 +135,7 @@ impl<T> DualPi2<T> {
             return false;
         }
         let own = match self.l4s.len() {
-            // A single packet is no queue (`Th_len` in appendix A.1).
+            // A single packet is no queue (`Th_len` in appendix A.2).
             0 => 0.0,
             _ => ramp(now.since(arrived)),
         };

@@ -11,7 +11,7 @@ use super::codel::CoDel;
 use super::{Actions, Aqm, Packet};
 use crate::random::Random;
 
-/// The number of queues, and the quantum in bytes: defaults of RFC 8290, sections 5.2.4 and 5.2.3.
+/// The number of queues, and the quantum in bytes: defaults of RFC 8290, sections 5.2.5 and 5.2.4.
 const QUEUES: u64 = 1024;
 const QUANTUM: i64 = 1514;
 
@@ -53,7 +53,7 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Drops the oldest packets of the longest queue (section 4.1.3).
+    /// Drops the oldest packets of the longest queue (section 4.1).
     fn shorten(&mut self) {
         while self.bytes > self.limit {
             let longest = self.queues.values_mut().max_by_key(|one| one.codel.held());

@@ -1,7 +1,7 @@
 //! PIE: a drop probability that a proportional-integral controller adapts to the queueing delay (RFC 8033).
 //!
-//! The queueing delay is the age of the oldest packet, which RFC 8033 (section 5.2) permits in place of an estimated
-//! departure rate. An ECN-capable packet is marked instead of dropped while the probability is low (section 5.1).
+//! The queueing delay is the age of the oldest packet. RFC 8033 (section 4.3) permits this in place of an estimate from
+//! the departure rate. An ECN-capable packet is marked instead of dropped while the probability is low (section 5.1).
 //!
 //! [`PieControl`] decides about packets, and [`Pie`] is a queue with this control.
 
@@ -14,7 +14,7 @@ use super::tail_drop::TailDrop;
 use super::{Actions, Aqm, Ecn, Packet, is_capable};
 use crate::random::Random;
 
-/// QDELAY_REF, T_UPDATE, MAX_BURST, alpha and beta of RFC 8033, sections 4.1 to 4.4 (alpha and beta per second).
+/// QDELAY_REF, T_UPDATE, MAX_BURST, alpha and beta of RFC 8033, appendix A (alpha and beta per second).
 const TARGET: Duration = Duration::from_millis(15);
 const UPDATE_EVERY: Duration = Duration::from_millis(15);
 const MAX_BURST: Duration = Duration::from_millis(150);
@@ -26,10 +26,12 @@ const SPARED_BELOW: f64 = 0.2;
 const SPARED_BYTES: usize = 2 * 1500;
 /// Above this probability, ECN-capable packets are dropped instead of marked (section 5.1).
 const MARK_UP_TO: f64 = 0.1;
-/// Accumulated probability below which no packet is dropped, and from which the next packet is dropped (section 5.4).
+/// Limits of the accumulated probability: below the first one, no packet is dropped; from the second one on, the next
+/// packet is dropped (section 5.4).
 const NEVER_BELOW: f64 = 0.85;
 const ALWAYS_FROM: f64 = 8.5;
-/// Decay factor per update without a queue (section 4.2), and the probability below which it counts as zero (guess).
+/// Decay factor per update while the queue is empty (section 4.2), and the probability below which it counts as zero
+/// (guess).
 const DECAY: f64 = 0.98;
 const ZERO: f64 = 1e-9;
 /// Maximum increase per update, from a probability of a tenth on (section 5.5).
@@ -76,7 +78,7 @@ impl PieControl {
         self.next_update = Some(next);
     }
 
-    /// One update (sections 4.2 and 5.5).
+    /// One update (sections 4.2, 4.4 and 5.5).
     fn step(&mut self, delay: Duration) {
         let (current, old) = (delay.as_secs_f64(), self.delay.as_secs_f64());
         let change = ALPHA * (current - TARGET.as_secs_f64()) + BETA * (current - old);
@@ -98,7 +100,8 @@ impl PieControl {
         self.delay = delay;
     }
 
-    /// Whether a packet that arrives at a queue of this many bytes gets a congestion signal (sections 4.1 and 5.4).
+    /// Whether a packet that arrives at a queue of this many bytes gets a congestion signal (sections 4.1, 4.4 and
+    /// 5.4).
     pub fn signals(&mut self, bytes: usize) -> bool {
         let low = self.probability < SPARED_BELOW && self.delay < TARGET / 2;
         if !self.burst.is_zero() || low || bytes <= SPARED_BYTES {

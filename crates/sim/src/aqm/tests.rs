@@ -14,7 +14,7 @@ fn packet(flow: u64, ecn: Ecn, number: u64) -> Packet<u64> {
     }
 }
 
-/// Offers a load to a link that sends one packet each millisecond, for `seconds`. The load consists of flows, their ECN
+/// For `seconds`, offers a load to a link that sends one packet each millisecond. The load consists of flows, their ECN
 /// fields, and their packets per millisecond. Returns the sent packets.
 fn overload(
     queue: &mut dyn Aqm<u64>,
@@ -68,7 +68,7 @@ fn an_idle_link_sees_no_discipline() {
     }
 }
 
-/// No packet appears twice, and every packet is sent, dropped or still waits.
+/// No packet appears twice, and every packet has been sent, has been dropped, or still waits.
 #[test]
 fn packets_are_conserved_and_memory_is_bounded() {
     for (name, discipline) in Discipline::ALL {

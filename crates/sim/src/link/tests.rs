@@ -291,7 +291,8 @@ fn one_impairment_does_not_move_another() {
     assert_eq!(of(lossy), of(rough));
 }
 
-/// The link's computed tail drop and the discipline in a bottleneck behave equally.
+/// The tail drop that the link model computes drops and delays the same packets as the tail-drop discipline of a
+/// [`Bottleneck`].
 #[test]
 fn tail_drop_equals_its_discipline() {
     let rate = Bitrate::from_mbps(8);

@@ -32,7 +32,7 @@ pub(super) struct Source {
     sizes: BTreeMap<FrameId, u64>,
     /// Time of the next capture, while something moves.
     pub(super) next: Option<Instant>,
-    /// Length of an intra refresh, in frames.
+    /// Length of an intra refresh in frames, without its first frame.
     pub(super) clean_after: u16,
     /// Remaining frames of the current refresh, and whether another refresh is pending. A pending refresh starts after
     /// the current one, as in libx264.
@@ -113,7 +113,7 @@ impl Source {
 pub(super) struct Coding {
     pub(super) frame: FrameId,
     key_frame: bool,
-    /// Length of the intra refresh that starts here, if any.
+    /// Length of the intra refresh that starts with this frame, if any, without this frame.
     pub(super) clean_after: Option<u16>,
     /// Time of the next slice, or of the next paced datagrams.
     pub(super) next: Instant,

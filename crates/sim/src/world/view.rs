@@ -57,7 +57,7 @@ impl Transmit for Outbox {
     }
 }
 
-/// The size of a flash, relative to another picture (measured at a key press in the built-in scene).
+/// The size of a flash, relative to a picture without a flash (measured at a key press in the built-in scene).
 const FLASH: f64 = 9.0;
 
 /// The content of frames, of which only the sizes are modelled.
@@ -65,7 +65,7 @@ pub(super) struct Content {
     /// Bits of a frame at quantiser 0. A key frame takes four times as many.
     complexity: f64,
     noise: Random,
-    /// One of this many pictures flashes. `None`: none.
+    /// One in this many pictures is a flash; `None` without flashes.
     flash_every: Option<u32>,
     /// Number of pictures so far.
     drawn: u32,
@@ -81,7 +81,7 @@ impl Content {
         }
     }
 
-    /// Makes one of `frames` pictures flash.
+    /// Makes every `frames`-th picture a flash.
     pub(super) fn flash_every(&mut self, frames: u32) {
         self.flash_every = Some(frames);
     }
@@ -98,7 +98,7 @@ impl Content {
             .is_some_and(|every| self.drawn.is_multiple_of(every))
     }
 
-    /// The bytes of the picture's frame.
+    /// The size of the picture's coded frame in bytes.
     pub(super) fn bytes(&mut self, qp: u8, key_frame: bool) -> u64 {
         let content = self.complexity * (0.7 + 0.6 * self.noise.unit());
         let factor = match self.flashes() {

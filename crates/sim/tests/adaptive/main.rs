@@ -29,7 +29,7 @@ struct Case {
     range: Range,
     /// Bits of a picture at quantiser 0.
     complexity: f64,
-    /// Seconds that count.
+    /// Number of evaluated seconds.
     counted: u32,
 }
 

@@ -41,7 +41,8 @@ const WRAP: &str = "\x1b[?7h";
 /// terminals would move the screen into the scrollback.
 const ERASE: &str = "\r\x1b[K\x1b[1B\x1b[J\x1b[1A";
 
-/// `TOP` moves to the first row. `ERASE_ROW` erases a row and moves to the next one. See [`ERASE`].
+/// `TOP` moves to the first row. `ERASE_ROW` erases a row and moves to the next one. Rows are erased one at a time for
+/// the reason given at [`ERASE`].
 const TOP: &str = "\x1b[H";
 const ERASE_ROW: &str = "\x1b[K\x1b[1B";
 

@@ -17,7 +17,8 @@ const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// A flag bit next to the kind: only the first segment keeps TCP's flag CWR, see [`Segment::tcp`].
+/// A flag bit in the field of the kind: TCP's flag CWR is set. Only the first segment keeps that flag (see
+/// [`Segment::tcp`]).
 const GSO_ECN: u8 = 0x80;
 
 const ETHERNET_LEN: usize = 14;

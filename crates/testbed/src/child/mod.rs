@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use openuvr_clock as clock;
 
-/// A running child in its own process group. It is stopped with its descendants when dropped.
+/// A running child in its own process group. Dropping this value stops the child and its process group.
 #[derive(Debug)]
 pub struct Child {
     name: &'static str,

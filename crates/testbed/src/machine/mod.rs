@@ -24,8 +24,8 @@ use tempfile::TempDir;
 use crate::child::Child;
 use qmp::Qmp;
 
-/// How long a start may take. With hardware virtualisation, a start takes seconds. With emulation, it takes half a
-/// minute, or ten minutes while builds run.
+/// How long a start may take. With hardware virtualisation, a start takes seconds. With emulation, it takes ten
+/// seconds, half a minute on a slow machine, or ten minutes while builds run.
 const START: Duration = Duration::from_secs(900);
 
 /// How long a command may take.
@@ -79,9 +79,8 @@ pub struct Picture {
 impl Machine {
     /// Starts a machine.
     ///
-    /// # Errors
-    /// Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the end of
-    /// its console.
+    /// # Errors Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the
+    /// last lines of the machine's console.
     pub fn start(hardware: &Hardware<'_>) -> Result<Machine> {
         let mut machine = Machine::launch(hardware, &[])?;
         machine.answer("READY")?;

@@ -3,8 +3,8 @@
 //!
 //! The state contains memory, including the file system, and devices; it does not contain the shared folder. A machine
 //! with a saved state continues with the clocks and with the random numbers of this state, so all machines that start
-//! with the same state draw the same random numbers. Use this only for machines that do not communicate with each
-//! other.
+//! with the same state draw the same random numbers. Start several machines with the same state only if they do not
+//! communicate with each other.
 //!
 //! Spec: QEMU, `docs/devel/migration.rst`.
 

@@ -10,7 +10,8 @@ use std::process::Command;
 pub use sys::{open, send_segmented};
 
 /// Runs `test` in a thread with its own network namespace. Each pair of names is a cable between two interfaces in this
-/// namespace. Returns `None`, with a message, if the privilege is missing. In CI, a missing privilege is a failure.
+/// namespace. Prints a message and returns `None` if the privilege for a new network namespace is missing. In CI, a
+/// missing privilege is a failure.
 ///
 /// # Panics
 /// Panics if `ip` fails, or if the test panics.

@@ -238,8 +238,8 @@ impl HeadsetSession {
                 Step::Ended => return Ok(()),
                 Step::Wait => {}
                 Step::Frame(frame) => {
-                    // Poses are sampled for the current time. The host predicts them for the display time of the
-                    // picture that it draws with them. If the runtime does not provide its current time, the poses are
+                    // Poses are sampled for the current time. When the host draws a picture, it predicts the poses for
+                    // the display time of that picture. If the runtime does not provide its current time, the poses are
                     // sampled for the display time of this frame.
                     let now = self.session.now(frame)?;
                     let _ = samples.try_send(self.sample(frame, now)?);

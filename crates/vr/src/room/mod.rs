@@ -108,7 +108,7 @@ impl Room {
         })
     }
 
-    /// Draws a frame for the predicted eye poses, if it will be visible, and ends it.
+    /// Draws a frame for the predicted eye poses if the frame will be visible. Ends the frame in either case.
     fn draw_frame(&mut self, session: &mut Session, frame: Frame) -> Result<(), VrError> {
         let controllers = self.controllers.states_at(session, frame.display)?;
         let views = match frame.visible {

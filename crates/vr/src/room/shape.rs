@@ -59,7 +59,7 @@ const BLOCKS: [Block; 9] = [
     emissive([0.9, 0.7, -3.4], 0.5, [0.0, 0.0, 1.0]),
     // Behind the viewer in the initial view.
     emissive([0.0, 0.0, 3.0], 0.5, [1.0, 0.0, 1.0]),
-    // Pillars, one behind the other.
+    // Pillars at different depths.
     lit([-1.3, -0.1, -2.2], [0.3, 3.0, 0.3], [0.45, 0.62, 0.45]),
     lit([-2.4, -0.1, -3.4], [0.3, 3.0, 0.3], [0.45, 0.62, 0.45]),
     lit([2.6, -0.1, -3.0], [0.3, 3.0, 0.3], [0.45, 0.62, 0.45]),

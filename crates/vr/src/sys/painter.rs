@@ -43,7 +43,7 @@ struct FrameSlot {
 }
 
 impl Painter {
-    /// A painter with these vertices, in the session's preferred format.
+    /// A painter with these vertices. It draws in the colour format that the runtime prefers.
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
         session: &xr::Session<xr::Vulkan>,

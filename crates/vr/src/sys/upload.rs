@@ -231,7 +231,7 @@ impl Upload {
         Ok(())
     }
 
-    /// The part of the picture with the view number `at`. The picture contains `count` views side by side.
+    /// The part of the picture that contains the view number `at`. The picture contains `count` views side by side.
     pub(crate) fn part(&self, at: u32, count: u32) -> xr::SwapchainSubImage<'_, xr::Vulkan> {
         let width = self.size.width / count.max(1);
         let side = |side: u32| i32::try_from(side).unwrap_or(i32::MAX);

@@ -42,8 +42,8 @@ const NOTHING: Block = Block {
 };
 
 impl Buffers {
-    /// Unless the buffers already have this form, replaces them with new ones, which contain no picture, and returns
-    /// `true`.
+    /// Replaces the buffers with new, empty ones if they do not have this form yet. Returns whether it has replaced
+    /// them.
     ///
     /// # Errors
     /// Returns an error if the pixel format is not supported, the size is invalid, or there is no memory.

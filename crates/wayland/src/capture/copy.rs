@@ -1,5 +1,5 @@
-//! One copy of the source. It consists of requests, which differ between the protocols, and of the compositor's
-//! announcements, which are common to them.
+//! One copy of the source. It consists of requests, which differ between the two capture protocols, and of the
+//! compositor's announcements, which both protocols share.
 
 use openuvr_proto::units::Size;
 use wayland_client::WEnum;
@@ -24,7 +24,8 @@ pub(super) trait Copier: Send {
     /// Captures this subject from now on. No copy may be in progress.
     fn aim(&mut self, subject: &Subject);
 
-    /// Requests a copy. Unless the form of the buffer is known from an earlier copy, the compositor then announces it.
+    /// Requests a copy. The compositor then announces the form of the buffer, if the form is not known from an earlier
+    /// copy.
     ///
     /// With `at_once`, this copy does not wait for damage. `wlr-screencopy` ignores this argument, and uses that of
     /// [`Copier::copy`].

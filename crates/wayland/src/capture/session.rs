@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub(super) compositor: Compositor,
     copier: Box<dyn Copier>,
     subject: Option<Subject>,
-    /// Whether the captured output has changed since the last call of [`Session::take_switched`].
+    /// Whether a new output was selected for capture since the last call of [`Session::take_switched`].
     switched: bool,
 }
 
@@ -182,7 +182,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the captured output has changed since the last call.
+    /// Whether a new output was selected for capture since the last call.
     pub(super) fn take_switched(&mut self) -> bool {
         std::mem::take(&mut self.switched)
     }

@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) finished: bool,
 }
 
-/// A program's text.
+/// Contents of the clipboard that a program offers.
 pub(super) struct Offer {
     object: OfferObject,
 }

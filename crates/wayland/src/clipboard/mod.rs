@@ -1,8 +1,8 @@
 //! The clipboard of a Wayland display: reads copied text, and offers text for pasting.
 //!
-//! It uses the protocols for clipboard managers over its own connection. These protocols need neither a window nor the
-//! focus. The text of other programs passes through pipes, and each program may be slow or hostile. Only the clipboard,
-//! which users fill explicitly, is used, never the primary selection.
+//! This module uses the protocols for clipboard managers over its own connection. These protocols need neither a window
+//! nor the focus. The text of other programs passes through pipes, and each program may be slow or hostile. Only the
+//! clipboard, which users fill explicitly, is used, never the primary selection.
 //!
 //! Specs: `ext-data-control-v1`, `wlr-data-control-unstable-v1` (version 1).
 

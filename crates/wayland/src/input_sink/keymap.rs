@@ -26,7 +26,8 @@ pub(super) struct SessionKeymap {
 }
 
 impl SessionKeymap {
-    /// The map with this text. `None` means that the session has no keyboard, and selects the default map.
+    /// The map with this text. `None` means that the session has no keyboard or no readable map, and selects the
+    /// default map.
     ///
     /// # Errors
     /// Returns a one-line error if libxkbcommon or its files are missing, or the text is not a map.

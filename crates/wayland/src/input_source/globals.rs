@@ -68,7 +68,7 @@ impl Globals {
             handle: &handle,
             display,
         };
-        // The highest versions whose events are handled here.
+        // The upper limits are the highest versions whose events are handled here.
         let globals = Globals {
             compositor: all.required(4..=6)?,
             subcompositor: all.required(1..=1)?,

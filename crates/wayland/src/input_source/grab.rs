@@ -19,7 +19,7 @@ use openuvr_media::input_source::SourceEvent;
 
 /// The grab's state.
 pub(super) struct Grab {
-    /// Whether to grab once the window has a pointer.
+    /// Whether to grab as soon as the window has a pointer.
     at_start: bool,
     /// The requested lock, and the object that reports the motion of the pointer.
     lock: Option<(ZwpLockedPointerV1, ZwpRelativePointerV1)>,

@@ -83,7 +83,7 @@ impl State {
 
     fn key(&mut self, key: u32, state: KeyState) {
         let Ok(keycode) = u8::try_from(key.saturating_add(EVDEV_OFFSET)) else {
-            // XKB's text format and X11 have no key codes above 255.
+            // X11 has no key codes above 255, and the compiled map contains none.
             return;
         };
         let grabbed = self.grab.is_active();

@@ -29,7 +29,7 @@ const BACKGROUND: u16 = 256;
 
 /// The part of the window's state that only the input source needs.
 pub(super) struct Window {
-    /// The black picture behind the others.
+    /// The black picture behind the picture, the text and the host's pointer.
     background: Option<Image>,
     pub(super) full_screen: bool,
     configured: bool,

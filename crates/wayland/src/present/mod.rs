@@ -2,8 +2,8 @@
 //! pointer and touch.
 //!
 //! [`open`] creates one window and returns its two parts: the [`WaylandPresenter`] for the media thread and the
-//! [`WaylandInputSource`] for the input thread. They share one connection. The input source reads its events, so poll
-//! the input source continuously. No X server is needed.
+//! [`WaylandInputSource`] for the input thread. Both parts share one connection. The input source reads the events of
+//! this connection, so poll the input source continuously. No X server is needed.
 
 mod presenter;
 

@@ -197,7 +197,7 @@ impl Scene {
         self.placement()?.overlay(self.cursor.as_ref()?)
     }
 
-    /// Converts a rectangle in pixels to one in logical pixels, which is at least one wide and high.
+    /// Converts a rectangle from pixels to logical pixels. The result is at least one logical pixel wide and high.
     fn to_logical(&self, pixels: Rect) -> Rect {
         let scale = i64::from(self.scale);
         let at = |pixel: i32| {

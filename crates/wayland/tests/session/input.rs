@@ -79,7 +79,7 @@ fn text_of_other_layouts_is_typed_letter_for_letter() {
     assert_eq!(typed(&window, &mut sink, TEXT), TEXT);
 }
 
-/// Characters of the layouts us, de, fr and ru, and some that no layout has.
+/// Characters of the layouts us, de, fr and ru, and some that none of these layouts has.
 const TEXT: &str = "aZ0/;'[ öÄß€@{ éèçàù ЖёъЯ 字∀";
 
 /// The text that the window receives when `text` is typed.

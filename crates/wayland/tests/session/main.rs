@@ -29,7 +29,7 @@ const SCREEN: Size = Size::new(640, 360);
 /// Time limit of each wait for the compositor; it is long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A window that fills the output, whose events a separate thread reads.
+/// A window that fills the output. A separate thread reads the events of the window.
 struct Window {
     presenter: WaylandPresenter,
     events: Receiver<SourceEvent>,

@@ -84,7 +84,7 @@ pub(crate) unsafe extern "system" fn end(
         if let Some(size) = size {
             session.set_eye_size(size);
         }
-        // A frame without layers is black, unless `shouldRender` was false.
+        // A frame without layers is shown as a black picture. If `shouldRender` was false, it is not shown.
         let size = size.or_else(|| session.eye_size(given.is_empty()));
         if let Some(graphics) = &session.graphics
             && let Some(size) = size

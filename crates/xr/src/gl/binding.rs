@@ -63,7 +63,8 @@ impl Binding {
                 drawable: binding.glx_drawable,
                 context: binding.glx_context,
             },
-            // All calls are made on threads that may use the context, and therefore also the display.
+            // All calls are made on threads that may use the context, and therefore also the display, so libX11 need
+            // not be checked.
             sharing: Sharing::Glx { threads: true },
             find: Find::Glx(find),
             library: Some(library),

@@ -314,7 +314,8 @@ unsafe fn texture(
 unsafe fn new_reader(binding: &Binding, to: FrameSink) -> Result<ReadBack, String> {
     let submit = Arc::new(move |frame, drawn| to.submit(frame, drawn));
     let mut find = |name: &std::ffi::CStr| binding.function(name);
-    // The read-back waits for the device on a separate thread, which also uses the application's display.
+    // The read-back waits for the device on a separate thread, which also uses the application's display. With
+    // `threads: false`, the read-back checks that libX11 permits this.
     let sharing = match binding.sharing {
         Sharing::Glx { .. } => Sharing::Glx { threads: false },
         other => other,

@@ -9,7 +9,8 @@ use openxr_sys as xr;
 use crate::ffi::Outcome;
 use crate::logic::swapchain_info;
 
-/// Supported colour formats, in order of preference. sRGB images are copied unchanged; all others contain linear colours.
+/// Supported colour formats, in order of preference. The first format is the streamed format, so its images can be
+/// copied unchanged. The formats without sRGB contain linear colours.
 pub(super) const COLOURS: [u32; 5] = [
     glow::SRGB8_ALPHA8,
     glow::RGBA16F,

@@ -124,8 +124,8 @@ impl Fixture {
         }
     }
 
-    /// Creates images and renders to the first one. The lower half of each layer gets one colour (0 to 1), and the
-    /// upper half of the first layer gets the colour `above`.
+    /// Creates images and renders to the first one. Each layer gets one colour (components from 0 to 1), but the upper
+    /// half of the first layer gets the colour `above`.
     fn rendered(
         &self,
         format: u32,

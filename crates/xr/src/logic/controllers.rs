@@ -1,8 +1,8 @@
 //! The client's controllers as input devices of the action system.
 //!
-//! The controllers use the profile `oculus/touch_controller`. If an application has bindings only for
-//! `khr/simple_controller`, the controllers use that profile: select is the trigger or the lower button, and menu is
-//! the menu button.
+//! The controllers use the profile `oculus/touch_controller`. If an application has bindings for
+//! `khr/simple_controller` but not for the touch profile, the controllers use the simple profile: select is the trigger
+//! or the lower button, and menu is the menu button.
 
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, ReceivedControllers};
 use openuvr_proto::motion::{self, Velocity};

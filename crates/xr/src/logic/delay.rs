@@ -28,7 +28,7 @@ const MARGIN: Duration = Duration::from_millis(1);
 pub(crate) struct Delay {
     /// Median.
     pub(crate) median: Duration,
-    /// How long before a refresh a frame has to start to be displayed at that refresh.
+    /// The minimum time from the start of a frame to the refresh at which the frame is displayed.
     pub(crate) safe: Duration,
 }
 

@@ -22,7 +22,8 @@ pub(crate) enum BoundSource {
     /// A button, or a float component with a threshold.
     Bool(String),
     Float(String),
-    /// A component that contains both axes, and the components of the x and y axes. The first takes precedence.
+    /// A component that contains both axes, and the components of the x and y axes. The component with both axes takes
+    /// precedence.
     Vector2f(String, [String; 2]),
     Pose(String),
     Haptic(String),
@@ -93,14 +94,14 @@ impl Profile {
             .copied()
     }
 
-    /// Whether the profile has this path, such as `/user/hand/left/input/trigger/value`, in OpenXR 1.1 or in OpenXR
-    /// 1.0. The last element may be omitted; the runtime then selects a component.
+    /// Whether the profile has this path, such as `/user/hand/left/input/trigger/value`. `is_1_1` selects OpenXR 1.1
+    /// instead of OpenXR 1.0. The last element may be omitted; the runtime then selects a component.
     pub(crate) fn has(&self, path: &str, is_1_1: bool) -> bool {
         let Some(user) = self.user_of(path) else {
             return false;
         };
         let rest = &path[user.len() + 1..];
-        // The identifier is required: `input` alone is not a path.
+        // `rest` must have at least two parts, because the identifier is required: `input` alone is not a path.
         let is_there = |component: &&str| is_1_1 || !self.components_1_1(user).contains(component);
         rest.split('/').count() >= 2
             && self.components(user).filter(is_there).any(|component| {

@@ -118,8 +118,8 @@ impl Space {
         let (own, base_location) = (self.in_local(player)?, base.in_local(player)?);
         let same = self.origin == base.origin;
         let back = base_location.pose.inverse();
-        // Velocities in the player's space are rotated into the base space, which is exact if the base does not move.
-        // Spaces of the same origin do not move relative to each other.
+        // Velocities in the player's space are rotated into the base space. This is exact only if the base does not
+        // move; otherwise, the velocities are unknown. Spaces of the same origin do not move relative to each other.
         let seen = |velocity: Option<Vector>| match same {
             true => Some([0.0; 3]),
             false => velocity.map(|velocity| back.orientation.turn(velocity)),

@@ -46,8 +46,8 @@ pub(crate) fn handle<H: Handle>(pointer: *const c_void) -> H {
 }
 
 impl DeviceSelection {
-    /// Selects a device of a Vulkan instance: preferably a discrete GPU, otherwise an integrated GPU, otherwise any
-    /// device.
+    /// Selects a device of a Vulkan instance: preferably a discrete GPU, otherwise an integrated GPU, otherwise a
+    /// virtual GPU, otherwise any device.
     ///
     /// # Safety
     /// `instance` is null or an instance of the application.

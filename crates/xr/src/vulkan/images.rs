@@ -13,7 +13,8 @@ use super::memory::{Owned, Readable};
 use crate::ffi::Outcome;
 use crate::logic::swapchain_info;
 
-/// Supported colour formats, in order of preference. sRGB images are copied unchanged; all others contain linear colours.
+/// Supported colour formats, in order of preference. sRGB images with one sample per pixel can be copied unchanged.
+/// Images in the other formats contain linear colours.
 pub(super) const COLOURS: [vk::Format; 6] = [
     vk::Format::R8G8B8A8_SRGB,
     vk::Format::B8G8R8A8_SRGB,

@@ -9,7 +9,7 @@ use super::images::SwapchainImages;
 use crate::logic::composition::is_exact;
 use crate::logic::scene::Scene;
 
-/// A swapchain image to which a layer refers.
+/// A swapchain image to which a composition layer refers.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) swapchain_images: Arc<SwapchainImages>,

@@ -1,4 +1,4 @@
-//! Streamed applications: viewpoints of frames, controllers and haptics of the player.
+//! Streamed applications: the viewpoints of frames, and the player's controllers and haptics.
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -242,8 +242,8 @@ fn state_info(action: xr::Action) -> xr::ActionStateGetInfo {
     }
 }
 
-/// Runs frames and synchronises actions until the button of the player's right hand is pressed. Meanwhile, the client
-/// keeps sending the state of the controller.
+/// Runs frames and synchronises actions until the application receives the press of the player's right-hand button.
+/// Meanwhile, the client keeps sending the controller's state.
 fn wait_for_press(game: &Game, bound: &Bound, controller: ControllerState) {
     let app = &game.drawing.app;
     let until = Instant::now() + TIMEOUT;

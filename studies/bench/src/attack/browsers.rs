@@ -25,7 +25,7 @@ const CONNECTIONS: u32 = 200;
 /// Connections that are kept open at each server, more than each server's limit.
 const HELD: usize = 600;
 
-/// Number of attempts that the honest browser and the honest player make during one attack.
+/// Number of attempts that the honest browser and the honest player each make for one attack.
 const TRIES: u32 = 10;
 
 /// Number of further file descriptors that the host may open. The attack uses them up within a second.

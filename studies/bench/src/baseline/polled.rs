@@ -51,8 +51,8 @@ impl Polled {
         Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0))
     }
 
-    /// Captures a picture. If the source returns any other event, the picture stays due. `TimedOut` means that the
-    /// source has no picture.
+    /// Captures a picture. `TimedOut` means that the source has no picture. After an event other than `Frame` and
+    /// `TimedOut`, the picture stays due.
     fn take(&mut self) -> Result<CaptureEvent, CaptureError> {
         self.inner.set_watched(true);
         let event = loop {

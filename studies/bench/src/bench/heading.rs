@@ -56,7 +56,7 @@ impl Heading {
         self.turns.quick.then_some(QUICK)
     }
 
-    /// The reason why no target of a time is judged: the run is quick, or the machine was busy. `None` if they are
+    /// The reason why no target for a time is judged: the run is quick, or the machine was busy. `None` if they are
     /// judged.
     pub(super) fn withheld(&self) -> Option<&'static str> {
         let loud = (self.other_cores > QUIET).then_some("the machine was busy");

@@ -159,8 +159,8 @@ struct Row {
     name: &'static str,
     what: &'static str,
     versions: Vec<String>,
-    /// The command lines of sender and receiver, with display, port and size in braces. For a browser, only the
-    /// non-default options.
+    /// The command lines of sender and receiver, with display, port and size in braces. For a browser, only the options
+    /// in addition to those of every browser. Empty for OpenUVR and Moonlight.
     commands: Vec<String>,
     takes_input: bool,
     /// The missing packages, if the program was not measured because of them.

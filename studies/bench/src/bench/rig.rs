@@ -116,7 +116,8 @@ pub(super) struct Rig<'a> {
     clicks: Option<(String, String)>,
     /// Duration of the measurement of a still picture, or `None` to skip that measurement.
     still: Option<Duration>,
-    /// The pictures of the last stream, read at their first and last rows. `None` if only the first rows are read.
+    /// The bar codes from the first and the last rows of the last stream's pictures. `None` if only the first rows are
+    /// read.
     both_ends: Option<Vec<BothEnds>>,
     /// Whether the host has started the scene.
     host_has_scene: bool,

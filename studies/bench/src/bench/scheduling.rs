@@ -60,7 +60,7 @@ const TARGET_P99: f64 = 10.0;
 const TARGET_P999: f64 = 50.0;
 /// Minimum number of messages. With fewer, p99.9 would be the maximum.
 const ENOUGH: usize = 1000;
-/// Target of the median of sealing, µs per frame.
+/// Target for the median time to packetise and seal a frame, in µs.
 const TARGET_SEAL: f64 = 10.0;
 /// The mean size of a frame at 20 Mb/s and 60 frames per second, in bytes.
 const FRAME: usize = 42_000;

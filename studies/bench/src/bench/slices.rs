@@ -148,7 +148,8 @@ fn ends(pictures: &[BothEnds], stream: &Stream) -> EndTimes {
     judge(pictures, stream.case.window.map(barcode::micros), &complete)
 }
 
-/// The delays of the complete frames, and the share of mixed pictures between the times `from` and `to` (in µs).
+/// The delays of the complete frames, and the share of the time between `from` and `to` (both in µs) in which the window
+/// shows rows of two frames.
 fn judge(pictures: &[BothEnds], [from, to]: [u64; 2], complete: &BTreeSet<u32>) -> EndTimes {
     let first_ms = |code: fn(&BothEnds) -> Stamp| {
         let mut seen = BTreeMap::new();

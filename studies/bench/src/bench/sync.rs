@@ -2,10 +2,10 @@
 //! waits for the host (the paper's section V-E).
 //!
 //! There are three configurations of the same scene. In the first, another process captures the scene's display. In the
-//! second, the host's own process draws and submits the scene, and drawing continues meanwhile. In the third, drawing
-//! waits until each submitted picture has been encoded and sent. The first two are "continuous", and the third is
-//! "synchronous". The second and the third differ only in the waiting. The first and the second differ in the process
-//! boundary and the cost of capture. Not covered are a GPU encoder, a multi-threaded engine, and energy.
+//! second, the host's own process draws and submits the scene, and drawing continues while the host encodes. In the
+//! third, drawing waits until each submitted picture has been encoded and sent. The first two are "continuous", and the
+//! third is "synchronous". The second and the third differ only in the waiting. The first and the second differ in the
+//! process boundary and the cost of capture. Not covered are a GPU encoder, a multi-threaded engine, and energy.
 
 use std::path::PathBuf;
 

@@ -95,8 +95,8 @@ impl Verdict {
     }
 }
 
-/// Whether a run measured the emulated link itself. `p99_ms` is the p99 of the link's own lateness; `None` without a
-/// link.
+/// Whether the emulated link was so late that the run measured the link instead of the stream. `p99_ms` is the p99 of
+/// the link's own lateness; `None` without a link.
 pub(super) fn is_link_late(p99_ms: Option<f64>) -> bool {
     p99_ms.is_some_and(|late| late > LATE_MS)
 }

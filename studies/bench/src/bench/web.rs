@@ -1,5 +1,5 @@
 //! `openuvr bench web`: measures a browser and video players that receive OpenUVR's stream, and the overhead that
-//! observers cause for OpenUVR's own client, which plays.
+//! observers cause for OpenUVR's own client, which has the player role.
 //!
 //! A real, headless Chromium plays the scene. The bench observes its page from outside the page's script: the bar code
 //! in a picture's pixels identifies the picture handed to the compositor, and the browser's clock, which is this

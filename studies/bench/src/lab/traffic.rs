@@ -192,8 +192,8 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     };
     let mut captures = Vec::new();
     for (path, end) in args.files.iter().zip(ends) {
-        // The window applies only to the server's capture. All packets of the client's capture are kept here, because a
-        // packet of the window can arrive after its end.
+        // The window applies only to the first capture; of two captures, this is the server's. All packets of the
+        // client's capture are kept here, because a packet sent within the window can arrive after the window's end.
         let window = match captures.is_empty() {
             true => window,
             false => Window::default(),

@@ -70,8 +70,8 @@ fn attacks_lock_out_no_browser_or_video_player() {
     for name in ["logins", "places"] {
         assert_eq!(numbers(&text, name), [10, 10, 10, 10], "{text}");
     }
-    // The first number is the percentage of a core: 0 on a fast machine. Two threads in a busy loop take all the time
-    // that they get.
+    // The first number is the CPU use of the host's accept threads in percent of a core: 0 on a fast machine. If the
+    // two threads ran in a busy loop, they would take all the time that they get.
     let [share, rest @ ..] = &numbers(&text, "descriptors")[..] else {
         panic!("{text}");
     };

@@ -114,7 +114,8 @@ fn two_points_are_judged_and_written() {
     assert_eq!(*hi, "100.0000", "raw pixels are equal: {row:?}, {lo}");
 }
 
-/// The scene takes minutes, and its results would be lost.
+/// Measuring the scene takes minutes. If the bench noticed the missing clip only afterwards, the scene's results would
+/// be lost.
 #[test]
 fn a_missing_clip_is_reported_before_the_scene_is_measured() {
     if !has_xvfb() {

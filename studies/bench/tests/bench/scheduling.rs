@@ -195,7 +195,7 @@ fn wake_ups_match_the_frames() {
     let taken = (all.len() - superseded) as u64;
     let handed = of("host-media-to-rendition");
     // The record has no rows for the wake-ups before the rendition's first requested frame and after its last one. If
-    // the machine opens and closes encoders slowly, there are more of them.
+    // the machine opens and closes encoders slowly, there are more such wake-ups.
     assert!(
         handed.abs_diff(taken) <= 20 + taken / 4,
         "{handed} for {taken} frames"

@@ -147,7 +147,8 @@ fn our_stream_is_analysed_without_keys() {
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     let client = Running::start(&mut client);
-    // A slow host encodes only some of the captured frames, and frames that are not sent cannot be lost.
+    // Count only complete frames: a slow host encodes only some of the captured frames, and frames that are not sent
+    // cannot be lost.
     let complete = || {
         let text = std::fs::read_to_string(&csv).unwrap_or_default();
         let rows = text.lines().filter(|row| row.contains(",complete,"));

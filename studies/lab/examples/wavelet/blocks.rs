@@ -21,7 +21,7 @@ pub(crate) struct Quantiser {
 impl Quantiser {
     /// `norms` has the weight of a coefficient's error in the picture, by level and band ([`crate::inverse::norms`]).
     pub(crate) fn new(step: f32, norms: &[[f32; 4]]) -> Quantiser {
-        // The packer's reciprocal has 16 bits, so a step is at least two units of the integer samples.
+        // The packer's reciprocal has 16 bits, so a step is at least about two units of the integer samples.
         let least = 2.0 * 1.513_328 / (1 << FRACTION) as f32;
         let code = |norm: f32| code_of((step / norm).max(least) / 255.0);
         Quantiser {
@@ -39,7 +39,8 @@ pub(crate) fn index(band: Band) -> usize {
     usize::from(band.high.0) + 2 * usize::from(band.high.1)
 }
 
-/// The scale that a bitstream code stands for: (8 + m) * 2^(e - 3), for samples from -0.5 to 0.5.
+/// The scale that a bitstream code stands for: (8 + m) * 2^(e - 3), for samples from -0.5 to 0.5. The lower three bits
+/// of the code are m, and e is 4 minus the upper five bits.
 pub(crate) fn scale_of(code: u8) -> f32 {
     let exponent = 4 - i32::from(code >> 3);
     f32::from(8 + (code & 7)) * 2_f32.powi(exponent - 3)

@@ -80,7 +80,8 @@ fn synthesised(halves: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// By level and band, the norm of a picture whose only coefficient is 1: the weight of this coefficient's error.
+/// By level and band, the norm of a picture with one coefficient of 1 and all others 0. This norm is the weight of an
+/// error of this coefficient.
 pub(crate) fn norms(levels: usize) -> Vec<[f32; 4]> {
     let side = 8 << levels;
     let norm = |level: usize, high: (bool, bool)| {

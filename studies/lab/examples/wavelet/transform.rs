@@ -18,7 +18,7 @@ const BETA: i16 = -1_736;
 const GAMMA: i16 = 28_931;
 const DELTA: i16 = 14_533;
 
-/// 1 / 1.230174105^2: the scale of a low-pass sample in both directions.
+/// 1 / 1.230174105^2: the scale of a sample that is low-pass in both directions.
 const LOW: i16 = 21_653;
 
 /// A subband.
@@ -108,7 +108,7 @@ impl Wavelet {
                 rows[y][..half].copy_from_slice(&even[..half]);
                 rows[y][half..].copy_from_slice(&odd[1..]);
                 if y % 2 == 1 && y >= 3 {
-                    // The next even row is one row ahead of this pair.
+                    // Lift the previous pair of rows, because its steps also need the even row below it.
                     lift_columns(rows, (y - 1) / 2 - 1, half);
                 }
             }

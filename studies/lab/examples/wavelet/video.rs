@@ -16,7 +16,7 @@ impl Plane {
         &self.samples[from..from + self.width]
     }
 
-    /// The sum of the squared differences to a plane of the same size.
+    /// The sum of the squared differences from a plane of the same size.
     pub(crate) fn squared_error(&self, other: &[u8]) -> f64 {
         let pairs = self.samples.iter().zip(other);
         pairs.map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2)).sum()

@@ -136,7 +136,7 @@ impl Attack for Probing {
     }
 }
 
-/// A client that tries one PIN after the other, each as a new device.
+/// A client that tries random PINs one after another, each as a new device.
 pub struct Guessing {
     host: SocketAddr,
     /// Number of correct guesses.

@@ -19,7 +19,7 @@ pub struct Garbage {
 const LONGEST: usize = 1500;
 
 impl Garbage {
-    /// Opens sockets at these addresses of this machine that send to a host.
+    /// Opens sockets that send to a host from these addresses of this machine.
     ///
     /// # Errors
     /// Returns the system's error.

@@ -26,7 +26,8 @@ pub enum Claim {
 /// Time for which a cookie is used. The host accepts a cookie for at least 8 s.
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
-/// Timeout of waiting for the host's challenge, during which a busy machine wakes two threads late.
+/// Timeout of waiting for the host's challenge. It allows for a busy machine, which wakes both the host's thread and
+/// this thread late.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
 // Offsets in a Begin (`crates/proto/src/control/handshake/layout.rs`).
@@ -46,7 +47,7 @@ struct Sender {
 }
 
 impl HandshakeFlood {
-    /// Opens sockets at these addresses of this machine that send to a host.
+    /// Opens sockets that send to a host from these addresses of this machine.
     ///
     /// # Errors
     /// Returns the system's error if one of the addresses does not belong to this machine.

@@ -98,7 +98,7 @@ impl SlowBodies {
         }
     }
 
-    /// Number of connections with a request that the portal currently keeps open.
+    /// Number of connections that have sent a request and that the portal currently keeps open.
     #[must_use]
     pub fn held(&self) -> usize {
         let is_held = |slot: &&Slot| match slot {
@@ -158,7 +158,7 @@ fn is_open(mut stream: &TcpStream) -> bool {
     matches!(stream.read(&mut [0; 512]), Err(why) if is_waiting(&why))
 }
 
-/// Sends wrong passwords for one account, each from another address. The addresses are in one /64 network or in
+/// Sends wrong passwords for one account, each from a different address. The addresses are in one /64 network or in
 /// several. They are passed in a proxy's header, because a machine rarely has enough addresses.
 pub struct Guessing {
     portal: SocketAddr,

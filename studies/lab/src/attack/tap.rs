@@ -32,7 +32,7 @@ struct Shared {
     client: Mutex<Option<SocketAddr>>,
     up: Mutex<VecDeque<Vec<u8>>>,
     down: Mutex<VecDeque<Vec<u8>>>,
-    /// If set, this socket sends every second datagram of the client instead of [`Shared::back`].
+    /// If set, every second datagram of the client is sent from this socket instead of [`Shared::back`].
     elsewhere: Mutex<Option<UdpSocket>>,
     /// Number of bytes sent from `elsewhere`.
     diverted: AtomicU64,
@@ -104,7 +104,7 @@ impl Tap {
     }
 
     /// With a socket, sends every second datagram of the client from it instead of from the relay's own socket. `None`
-    /// ends this.
+    /// ends the diversion.
     pub fn divert(&self, socket: Option<UdpSocket>) {
         *locked(&self.shared.elsewhere) = socket;
     }

@@ -1,5 +1,5 @@
 //! Finds the datagram in a captured packet: UDP over IPv4 and IPv6, with or without VLAN tags, on Ethernet, Linux
-//! cooked and raw IP links; or one of OpenUVR's own Ethernet frames.
+//! cooked, BSD loopback and raw IP links; or one of OpenUVR's own Ethernet frames.
 //!
 //! IP fragments are not reassembled.
 
@@ -191,7 +191,8 @@ fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoData
     match &packet.transport {
         Some(TransportSlice::Udp(udp)) => {
             let payload = udp.payload();
-            // The field is 0 if the datagram is too long for it (RFC 2675), or if it has not been filled in yet.
+            // The length field is 0 if the datagram is too long for the field (RFC 2675), or if the field has not been
+            // filled in yet.
             let length = usize::from(udp.length()).saturating_sub(8);
             Ok(Datagram {
                 at,

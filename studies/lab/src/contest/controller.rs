@@ -3,7 +3,7 @@
 //! Each controller receives one report per frame, with the send times, arrival times and ECN fields of the frame's
 //! datagrams.
 //!
-//! A controller has its own file, and one line each in [`Kind::ALL`] and [`Kind::open`].
+//! Each controller has its own file. Each of its variants has one line in [`Kind::ALL`] and one in [`Kind::open`].
 
 mod fixed;
 mod gcc;
@@ -96,7 +96,7 @@ pub trait Controller: fmt::Debug {
 /// The kind of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// OpenUVR's controller without L4S, which responds to delay and loss.
+    /// OpenUVR's controller without L4S. It responds to delay and loss.
     Own,
     /// OpenUVR's controller with L4S.
     OwnL4s,

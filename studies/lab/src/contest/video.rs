@@ -97,7 +97,7 @@ pub struct Video {
 struct Frame {
     captured: Instant,
     datagrams: Vec<Datagram>,
-    /// For each datagram, whether it has arrived, as first sent or as repeated.
+    /// For each datagram, whether its first transmission or its repetition has arrived.
     arrived: Vec<bool>,
     /// The number of datagrams whose first transmission has arrived or is known to be lost.
     resolved: usize,

@@ -227,7 +227,7 @@ struct OutlierCounts {
     lengths: LengthCounts,
 }
 
-/// Number of outliers by length, in steps of an eighth of a power of two.
+/// Number and total length of the outliers, by length, with eight classes per power of two.
 #[derive(Default)]
 struct LengthCounts(BTreeMap<u32, (u64, f64)>);
 

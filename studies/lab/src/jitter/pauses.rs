@@ -33,7 +33,7 @@ pub struct Pause {
 
 /// Maximum length of a line that describes a pause. Longer lines are skipped.
 const LONGEST_LINE: u64 = 4096;
-/// Maximum number of pauses: a thousand per second for a quarter of an hour.
+/// Maximum number of pauses: a thousand per second for about a quarter of an hour.
 const MOST: usize = 1_000_000;
 
 /// Reads the pauses of a log, and sorts them by their start. Skips other lines, and pauses after the first million.

@@ -90,7 +90,8 @@ pub struct Samples {
     path: PathBuf,
     file: File,
     header: Header,
-    /// For each pair, how many of the records counted in the header the file contains.
+    /// For each pair, the number of records that the file contains. It is less than the header's count if the file is
+    /// truncated.
     present: Vec<u64>,
 }
 
@@ -135,7 +136,7 @@ impl Samples {
         self.header.counts.iter().sum::<u64>() - self.present.iter().sum::<u64>()
     }
 
-    /// Calls `each` with every sample, one pair after the other and in the order of each pair.
+    /// Calls `each` with every sample: pair by pair, and within a pair in the order of its records.
     ///
     /// # Errors
     /// Returns the system's error.

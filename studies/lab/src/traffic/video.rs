@@ -54,7 +54,8 @@ pub struct Video {
 pub struct Frames {
     /// Complete frames.
     pub complete: u64,
-    /// Frames with missing packets, and frames that do not directly follow the frame before in the sequence numbers.
+    /// Frames with missing packets, and frames whose sequence numbers do not directly follow those of the previous
+    /// frame.
     pub broken: u64,
     /// Bytes on Ethernet.
     pub bytes: Distribution,

@@ -82,8 +82,8 @@ const NEEDED: [f64; 14] = [
     4.0, 7.0, 9.0, 12.0, 16.0, 20.0, 21.0, 22.0, 27.0, 29.0, 32.0, 34.0, 37.0, 40.0,
 ];
 
-/// Slope of the loss over the SNR far from the edge: the loss changes by a factor of e in this number of decibels.
-/// Coded transmissions change from nearly total loss to nearly no loss within about 2 dB.
+/// Slope of the loss over the SNR, well above the needed SNR: the loss falls by a factor of e in this number of
+/// decibels. Coded transmissions change from nearly total loss to nearly no loss within about 2 dB.
 const DECIBELS_FOR_E: f64 = 0.5;
 
 /// The share of MPDUs of this length that are lost at this SNR.

@@ -27,7 +27,7 @@ pub struct Network {
     bss: Bss,
     /// The relay at the access point, if the server is at a station.
     relay: Option<Relay>,
-    /// Events that have not been polled yet, of relayed packets and of their transmissions.
+    /// Unpolled events, both of relayed packets and of their transmissions.
     relayed: VecDeque<Event>,
     /// Rate of the wired link in bits per second. `None` means that there is no delay.
     wire: Option<u64>,

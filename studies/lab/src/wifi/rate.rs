@@ -10,8 +10,8 @@ use super::{MILLISECOND, Nanos, Timing};
 pub enum RateRule {
     /// The MCS is always that of the radio.
     Fixed,
-    /// The MCS is the one with the highest throughput at the current SNR, which is known exactly, but at most the
-    /// radio's MCS. If the SNR is not modelled, it is the radio's MCS.
+    /// The MCS is the one with the highest throughput at the current SNR, up to the radio's MCS. The SNR is known
+    /// exactly. If it is not modelled, the MCS is that of the radio.
     Ideal,
     /// As in Minstrel, the MCS follows from acknowledgements only: it is the one with the highest mean throughput, at
     /// most the radio's MCS. A tenth of all PPDUs have a random MCS, as a probe.

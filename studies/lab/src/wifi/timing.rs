@@ -138,7 +138,7 @@ pub struct Timing {
     pub cts: Nanos,
     /// Block acknowledgement.
     pub block_ack: Nanos,
-    /// Acknowledgement of a PPDU with a single frame. `None` if such a PPDU also gets a block acknowledgement.
+    /// Acknowledgement of a PPDU with a single frame. `None` if such a PPDU gets a block acknowledgement instead.
     pub ack: Option<Nanos>,
     /// Preamble.
     pub preamble: Nanos,
@@ -278,8 +278,9 @@ impl Radio {
         }
     }
 
-    /// Duration of the preamble of a single-user PPDU: the legacy preamble (20 µs), its repetition (4 µs; not in
-    /// 802.11ac), the signal fields (in 802.11ac: VHT-SIG-A and VHT-SIG-B), and the training fields.
+    /// Duration of the preamble of a single-user PPDU: the legacy preamble (20 µs), the repetition of the legacy signal
+    /// field (4 µs; not in 802.11ac), the signal fields (in 802.11ac: VHT-SIG-A and VHT-SIG-B), and the training
+    /// fields.
     fn preamble(&self) -> Nanos {
         let (repetition, signal) = match self.profile {
             Profile::VhtSu => (0, 8 + 4),

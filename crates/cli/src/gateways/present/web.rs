@@ -55,8 +55,8 @@ pub(super) fn open(
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
 }
 
-/// The congestion control for browsers. It uses the limits of the first encoder in the list. The host also applies the
-/// limits of the encoder in use.
+/// The congestion control for browsers. If no bitrate is configured, its maximum is the default bitrate of the first
+/// encoder in the list. The host also applies the limits of the encoder in use.
 fn rate_control(config: &HostConfig) -> RateControl {
     if config.web_rate_control == WebRateControl::Reports {
         return RateControl::Reports;

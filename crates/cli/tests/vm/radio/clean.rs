@@ -4,7 +4,8 @@
 use super::{COUNTRY, Radios};
 
 impl Radios {
-    /// Runs a command that must fail in a radio's namespace, and returns its error message, the last line.
+    /// Runs a command in a radio's namespace. The command must fail. Returns its error message, which is the last line
+    /// of its output.
     pub(super) fn refused(&mut self, radio: usize, command: &str) -> String {
         let command = format!("ip netns exec r{radio} {command}");
         let output = self.rig.machine.run(&command).unwrap();

@@ -14,7 +14,7 @@ impl Radios {
         let config = "[main]\nplugins=keyfile\nauth-polkit=false\ndhcp=internal\n\
                       [keyfile]\nunmanaged-devices=except:type:wifi\n[device]\nwifi.scan-rand-mac-address=no\n";
         // There is no udev. NetworkManager runs without udev if /sys is read-only. The mounts separate the state of
-        // this NetworkManager from the states of those for other radios.
+        // this NetworkManager from the states of the NetworkManagers for other radios.
         let script = format!(
             "mkdir -p {folder}/run {folder}/lib {folder}/etc /run/NetworkManager /var/lib/NetworkManager /etc/NetworkManager\n\
              mount --bind {folder}/run /run/NetworkManager\n\

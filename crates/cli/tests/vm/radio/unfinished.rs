@@ -1,4 +1,5 @@
-//! An access point that does not come up: a card that cannot be one, and an end before the first transmission.
+//! An access point that does not come up: the card has no access-point mode, or the program ends before the first
+//! transmission.
 
 use super::{COUNTRY, Radios};
 

@@ -50,8 +50,8 @@ impl State {
             return;
         };
         let changed = std::mem::replace(&mut window.mapped, shown) != shown;
-        // The first commit requests a configuration. A window that wrongly commits a buffer with it also gets the
-        // configuration, so that it does not wait forever.
+        // The first commit requests a configuration. A window whose first commit wrongly contains a buffer also gets
+        // the configuration, so that the window does not wait forever.
         let unconfigured = window
             .toplevel()
             .filter(|toplevel| !toplevel.is_initial_configure_sent());

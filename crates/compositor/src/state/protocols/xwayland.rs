@@ -258,7 +258,7 @@ impl Dispatch<XwaylandSurfaceV1, WlSurface> for State {
         {
             let serial = u64::from(serial_lo) | u64::from(serial_hi) << 32;
             if let Some(x11) = &mut state.x11 {
-                // A surface has one serial number, and the number of surfaces is limited.
+                // A surface has only one serial number, so the limit on the number of surfaces also limits this map.
                 x11.serials.retain(|_, other| other != surface);
                 x11.serials.insert(serial, surface.clone());
             }

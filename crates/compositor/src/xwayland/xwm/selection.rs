@@ -535,7 +535,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads `length` bytes to the end of a pipe. Returns whether all of them may be pasted.
+    /// Reads a pipe that contains `length` bytes, to its end. Returns whether all of them may be pasted.
     fn pasted(length: usize) -> bool {
         let (source, target) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let mut paste = Paste::new(SelectionRequestEvent::default(), source);

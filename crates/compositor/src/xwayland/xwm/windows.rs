@@ -33,7 +33,7 @@ const MAX_WINDOWS: usize = 1024;
 const WITHDRAWN: u32 = 0;
 const NORMAL: u32 = 1;
 
-/// The bit in the type of an event that a client has sent (X protocol, section 1).
+/// The bit that is set in an event's type if a client has sent the event (`SendEvent`; X protocol, section 1).
 const SENT: u8 = 0x80;
 
 /// `_NET_WM_MOVERESIZE_MOVE`.
@@ -270,7 +270,8 @@ impl Windows {
             return Ok(());
         };
         let shown = std::mem::take(&mut known.shown);
-        // An application may name a surface for a window that it never shows. The compositor must forget it, too.
+        // An application may name a surface for a window that it never shows. The compositor must forget this window,
+        // too.
         let has_surface = std::mem::take(&mut known.has_surface);
         (known.mapped, known.place, known.about) = (false, None, None);
         match shown || has_surface {

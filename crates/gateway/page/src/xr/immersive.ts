@@ -157,7 +157,8 @@ export class Immersive {
   }
 }
 
-/** Properties of the headset's display: without a frame rate, its times are meaningless. */
+/** Properties of the headset's display. Without a frame rate, they contain no times, because these would be
+/** meaningless. */
 function displayOf({ frameRate }: XRSession, { predictedDisplayTime: at }: XRFrame, { views }: XRViewerPose): Display {
   const refresh = frameRate && at ? { at, period: 1000 / frameRate } : undefined;
   const [left, right] = ["left", "right"].map((eye) => views.find((view) => view.eye === eye));

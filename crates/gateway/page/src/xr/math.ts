@@ -9,7 +9,7 @@ export type Vector = [number, number, number];
 export type Quaternion = [number, number, number, number];
 export type Matrix = number[];
 
-/** Tangents of the angles of a view's four sides to its axis. Left and down are usually negative. */
+/** Tangents of the angles between a view's axis and its four sides. Left and down are usually negative. */
 export interface Tangents {
   left: number;
   right: number;

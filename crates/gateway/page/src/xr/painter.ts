@@ -27,7 +27,7 @@ void main() {
   vec2 rim = vec2(0.5) / vec2(textureSize(picture, 0));
   vec2 from = vec2(part.x, 0.0) + rim, to = vec2(part.x + part.y, 1.0) - rim;
   vec2 found = clamp(vec2(part.x + part.y * at.x, at.y), from, to);
-  // Sampled unconditionally, since its derivatives depend on neighbours, which may be inside.
+  // Sampled unconditionally, because its derivatives depend on neighbouring fragments, which may be inside the picture.
   vec3 seen = texture(picture, found).rgb;
   colour = vec4(outside ? vec3(0.0) : seen, 1.0);
 }`;

@@ -191,7 +191,7 @@ export class Reality {
     this.changed();
   }
 
-  /** Runs for each picture of the page's display. */
+  /** Runs once per animation frame. */
   private turn() {
     if (this.immersive.isOn()) return;
     this.sayRelease();

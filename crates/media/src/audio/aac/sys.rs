@@ -22,9 +22,9 @@ const PROFILE_LOW: &str = "1";
 /// `AV_SAMPLE_FMT_NONE`, the format of a new context.
 const FORMAT_NONE: c_int = -1;
 
-/// The 32-bit words of `AVCodecParameters` that are searched for the sample format. The preceding words are the type,
-/// the codec, the tag, a pointer and a length. In libavcodec 58 to 60, the format follows these words; 61 and 62 insert
-/// a pointer and a number before the format. The structure is longer than this range in all versions.
+/// The 32-bit words of `AVCodecParameters` that are searched for the sample format. The structure begins with the type,
+/// the codec, the tag, a pointer and a length. In libavcodec 58 to 60, the format follows these fields; 61 and 62
+/// insert a pointer and a number before the format. The structure is longer than this range in all versions.
 const FORMAT_WORDS: std::ops::Range<usize> = 6..12;
 
 /// A context of a codec.

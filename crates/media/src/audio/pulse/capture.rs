@@ -140,7 +140,8 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
         ..BufferAttributes::DEFAULT
     };
     let record = |device: &str| {
-        // The server must not move the stream. This capture moves it instead, so that the change can be reported.
+        // The server must not move the stream. This capture opens a stream of the new device instead, so that the
+        // change can be reported.
         let flags = sys::ADJUST_LATENCY | sys::DONT_MOVE;
         Stream::record(Connection::open(server, NAME)?, device, &attributes, flags)
     };

@@ -33,8 +33,8 @@ const FROM_CLIENT: u8 = 1;
 const CLIENT_DIED: u8 = 3;
 const END_OF_DATA: u8 = 5;
 
-/// The first byte of an error packet and of a reply, and the length of an event. All other packets are events (X11
-/// protocol, chapter 1).
+/// The first byte of an error and of a reply, and the length of an event in bytes. A packet with any other first byte
+/// is an event (X11 protocol, chapter 1).
 const ERROR: u8 = 0;
 const REPLY: u8 = 1;
 const EVENT: usize = 32;

@@ -1,4 +1,4 @@
-//! The pointer as a separate stream: position and shape. There is one file per window system.
+//! The pointer as a separate stream: position and shape. There is one implementation per window system.
 
 mod hidden_pointer;
 pub mod position;

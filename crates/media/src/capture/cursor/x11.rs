@@ -165,8 +165,8 @@ impl CursorWatch for X11Cursor {
             self.update_hidden();
             self.drain_events()?;
             if std::mem::take(&mut self.shaped) {
-                // While the shape was invisible, no position was reported. The position must therefore be reported,
-                // too.
+                // No position is reported while the shape is invisible. If the old shape was invisible, the position
+                // must be reported, too.
                 self.moved = true;
                 if let Some(shape) = self.query_shape()? {
                     return Ok(CursorEvent::Shaped(shape));

@@ -11,7 +11,7 @@ use openuvr_proto::units::Size;
 
 use crate::damage::Block;
 
-/// A rectangle in the picture: from the first corner up to, but excluding, the second.
+/// A rectangle in the picture. `right` and `bottom` are excluded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Area {
     pub(super) left: i32,
@@ -90,8 +90,8 @@ impl Area {
 /// for the complete window; a border or status line drawn by the client may stay unchanged.
 const WHOLE_PERCENT: i64 = 90;
 
-/// Silence after which partial damage is captured. The value (guess) lies between the pauses of a painter that flushes
-/// several times and the frame interval.
+/// Silence after which partial damage is captured. The value (guess) is longer than the pauses of a painter that
+/// flushes several times, and shorter than the frame interval.
 const QUIET: Duration = Duration::from_micros(500);
 
 /// The longest delay of partial damage: a guess, an eighth of a frame at 60 Hz.
@@ -110,7 +110,7 @@ pub(super) struct DamageDebounce {
     /// The last burst's rectangle. If the next burst has the same rectangle, it counts as complete immediately. An
     /// animated window on a large display is therefore not delayed in each frame.
     last: Area,
-    /// The last time at which a burst was released without a delay.
+    /// The time of the last release; `None` if the last burst was debounced.
     released_at_once: Option<Instant>,
     /// Bursts still to be debounced.
     debounced_bursts: u32,

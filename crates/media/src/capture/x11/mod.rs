@@ -95,8 +95,8 @@ pub enum WindowName {
     Text(String),
 }
 
-/// Number of consecutive failed fetches that are tolerated. Each failure means that the target changed between our
-/// query and the request; the next query is up to date.
+/// Number of consecutive failed fetches that are tolerated. Each failure means that the target changed between the
+/// query of its geometry and the request for its pixels; the next query is up to date.
 const FAILURES: u32 = 5;
 
 /// A [`Capture`] of an X display. It owns its connection; dropping it frees all server resources.

@@ -113,7 +113,8 @@ impl TextRequest {
         let list = conn.get_property(true, window, from, AtomEnum::ANY, 0, MAX_TARGETS)?;
         let list = list.reply()?;
         let has: Vec<Atom> = list.value32().into_iter().flatten().collect();
-        // Targets with a known charset come first, and targets with few characters come last.
+        // Targets in UTF-8 come first. STRING comes late, because Latin-1 has few characters. TEXT is last, because its
+        // owner chooses the encoding.
         let wanted = [
             atoms.UTF8_STRING,
             atoms.UTF8_MIME,

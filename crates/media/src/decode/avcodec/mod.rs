@@ -54,8 +54,8 @@ pub const BACKEND: Backend = Backend {
 
 /// Hardware decoders of H.264. They take coded pictures from main memory, and return decoded pictures in main memory.
 /// `h264_v4l2m2m` returns decoded pictures in dma-bufs if libavcodec has an extension for this, as in Raspberry Pi OS.
-/// A hardware decoder gets a coded picture only when the picture is complete. It therefore finishes later than the
-/// software decoder, which has by then decoded most of the picture.
+/// A hardware decoder gets a coded picture only when the picture is complete. By then, the software decoder has already
+/// decoded most of the picture, so the hardware decoder finishes later.
 ///
 /// `h264_vaapi`, `h264_nvdec` and `h264_vulkan` are libavcodec's decoder `h264` with a device; the others are separate
 /// decoders of libavcodec. The decoder `h264` uses the CPU for a stream that its device does not support.
@@ -168,8 +168,8 @@ const fn whole(name: &'static str) -> sys::Kind {
     }
 }
 
-/// Timeout of a picture of a decoder that takes only complete pictures, such as a hardware decoder: six frames at 60 Hz
-/// (guess).
+/// Maximum wait for a picture from a decoder that takes only complete pictures, such as a hardware decoder: six frames
+/// at 60 Hz (guess).
 const PICTURE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Side of a macroblock in pixels.
@@ -394,7 +394,7 @@ impl Avcodec {
 
 impl Decoder for Avcodec {
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError> {
-        // The decoder may reuse this memory.
+        // Releases the memory of the previous picture, so that the decoder can reuse it.
         self.mapped = None;
         if !self.step(chunk)? {
             return Ok(None);
@@ -446,7 +446,7 @@ fn rows_of(mbs: &Range<u32>, columns: u32) -> Range<u32> {
 
 /// Paints rows of a picture that are among its first `rows` rows, are not yet `painted`, and lie in a `changed` range.
 /// These ranges are ordered from top to bottom and may overlap. With 4:2:0, a chroma row covers two rows of the
-/// picture, so if `rows` is odd, its last row waits for the next row.
+/// picture, so if `rows` is odd, the last of these rows is painted together with the next row.
 fn paint(
     picture: &Picture<'_>,
     rows: u32,

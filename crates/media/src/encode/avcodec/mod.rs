@@ -5,8 +5,9 @@
 //! libavcodec controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` and
 //! `libx265` have been tested; the options of the hardware encoders follow FFmpeg's documentation.
 //!
-//! A running libx264 follows a new bitrate at once. For the other encoders, a new bitrate costs a key frame, and most of
-//! them must be opened again (`NewBitrate`). They therefore keep their bitrate until the new bitrate differs much.
+//! A running libx264 follows a new bitrate at once. For the other encoders, a new bitrate costs a key frame, and most
+//! of them must be opened again (`NewBitrate`). They therefore keep their bitrate until the new bitrate differs
+//! considerably.
 
 mod kinds;
 mod limits;
@@ -59,8 +60,8 @@ pub(super) fn by_name(name: &str) -> Option<&'static Backend> {
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Maximum number of polls for a coded picture: at least 30 frames at 60 Hz, because the first picture of a hardware
-/// encoder starts a driver (guess). The polls are counted instead of the time: otherwise, a short stop of this process
-/// or machine would replace the encoder until the host ends.
+/// encoder starts a driver (guess). The polls are counted instead of the time. Otherwise, a short suspension of this
+/// process or machine would count as a failure, and the host would use another encoder from then on.
 const MAX_POLLS: u32 = 2500;
 
 /// Key-frame interval without requests: the largest value that every encoder accepts, 4.6 hours at
@@ -255,9 +256,9 @@ fn code(
 }
 
 impl Avcodec {
-    /// Gives the encoder the requested bitrate if it differs enough from the current bitrate to justify a key frame, or
-    /// if the next picture is a key frame anyway (`key_frame`) and the encoder need not be opened again. Returns
-    /// whether the bitrate was set, so that the next picture must be a key frame.
+    /// Gives the encoder the requested bitrate in two cases: this bitrate differs enough from the current bitrate to
+    /// justify a key frame, or the next picture is a key frame anyway (`key_frame`) and the encoder need not be opened
+    /// again. Returns whether the bitrate was set. The next picture must then be a key frame.
     fn follow(&mut self, key_frame: bool) -> Result<bool, EncodeError> {
         let (Rate::Cbr(current), Rate::Cbr(wanted)) = (self.settings.rate, self.wanted) else {
             return Ok(false);
@@ -266,7 +267,8 @@ impl Avcodec {
             return Ok(false);
         }
         let new_bitrate = Kind::of(self.name).new_bitrate;
-        // A requested key frame alone does not justify a new opening, which may take longer than several frames.
+        // A requested key frame alone does not justify opening the encoder again, which may take longer than several
+        // frames.
         let free = key_frame && new_bitrate == NewBitrate::KeyFrame;
         if !free && !is_worth_a_key_frame(current, wanted) {
             return Ok(false);

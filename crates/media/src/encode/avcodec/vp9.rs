@@ -100,8 +100,8 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
         ("time_base", format!("1/{}", settings.fps)),
         ("g", KEY_FRAME_INTERVAL.to_string()),
         ("threads", settings.threads.to_string()),
-        // Each thread encodes columns of tiles. The number of columns is a power of two. libvpx uses fewer columns for
-        // a narrow picture.
+        // Each thread encodes tile columns. The number of columns is a power of two, and the option is its exponent.
+        // libvpx uses fewer columns for a narrow picture.
         ("tile-columns", settings.threads.max(1).ilog2().to_string()),
         ("cpu-used", SPEED.to_string()),
         // Three equal rates select the mode for a constant bitrate.
@@ -131,7 +131,7 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
 
 impl Vp9 {
     /// Whether the encoder must be opened again with the requested bitrate. Opening costs a key frame, so the result is
-    /// `true` only if the bitrates differ much or if this frame is a key frame anyway.
+    /// `true` only if the bitrates differ considerably, or if they differ at all and this frame is a key frame anyway.
     fn must_reopen(&self, key_frame: bool) -> bool {
         (key_frame && self.wanted != self.rate)
             || super::is_worth_a_key_frame(self.rate, self.wanted)

@@ -2,8 +2,8 @@
 //! the settings.
 //!
 //! The structures are from codec_api.h and codec_app_def.h of version 2.3.1 (Debian 12, tested here). Versions 2.1 to
-//! 2.5 have the same structures. Version 2.6 (Debian 13, not tested) has three more numbers after each layer of its
-//! output, and more fields after those declared here.
+//! 2.5 have the same structures. Version 2.6 (Debian 13, not tested) adds three numbers at the end of each output
+//! layer, and adds fields after the last declared field of the other structures.
 #![allow(unsafe_code)]
 
 use std::ffi::{OsString, c_int, c_longlong, c_uchar, c_uint, c_void};

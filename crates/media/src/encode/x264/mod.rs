@@ -245,7 +245,7 @@ fn hand_over(nal: sys::Nal<'_>, order: &SliceOrder<'_>) {
     let mut bytes = order.buffer();
     if !(nal.is_slice() || nal.is_parameter_set()) {
         // Two kinds of units are not sent: the banner with the library's version (700 bytes of the first frame), and
-        // the message with the end of a refresh. [`Slice::clean_after`] replaces this message.
+        // the recovery point SEI message of an intra refresh. [`Slice::clean_after`] replaces this message.
         nal.encode(&mut bytes);
         if let Some(frames) = h264_sei::clean_after(&bytes) {
             order.clean_after(frames);

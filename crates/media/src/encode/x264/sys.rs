@@ -251,8 +251,7 @@ impl Encoder {
     /// threads. All these calls end before this method returns. Returns whether the picture is a
     /// key frame.
     ///
-    /// # Panics
-    /// Panics if `on_nal` has panicked, after the library has returned.
+    /// # Panics Panics after the library has returned if `on_nal` has panicked.
     pub(super) fn encode(
         &mut self,
         input: &Input<'_>,
@@ -304,8 +303,7 @@ impl Encoder {
     }
 }
 
-/// Describes `input` for the library without copying its planes; `flags` is memory for the flags of
-/// each macroblock.
+/// Describes `input` for the library without copying its planes; `flags` is memory for one flag per macroblock.
 fn describe(
     input: &Input<'_>,
     flags: &mut Vec<u8>,

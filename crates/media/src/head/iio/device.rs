@@ -57,7 +57,7 @@ pub(super) struct Sensor {
 }
 
 /// Finds both sensors: in `folder` itself if `folder` is the device of a gyroscope, otherwise in the devices in
-/// `folder`. If a gyroscope's device has no accelerometer, that of another device is used.
+/// `folder`. If the gyroscope's device has no accelerometer, the accelerometer of another device is used.
 ///
 /// # Errors
 /// Returns an error if one of the two sensors is missing or has attributes that can't be used.
@@ -80,7 +80,8 @@ pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
             })?;
             let one = |kind: Kind| devices.iter().find(|device| kind.is_in(device)).cloned();
             let gyroscope = one(Kind::Gyroscope);
-            // Prefers the accelerometer of the same chip: the same IIO device, or one with the same parent device.
+            // Prefers the accelerometer of the same chip: in the same IIO device, or in an IIO device with the same
+            // parent device.
             let accelerometer = gyroscope.as_deref().and_then(|gyroscope| {
                 let chip = parent_of(gyroscope);
                 let near = |device: &&PathBuf| parent_of(device) == chip;

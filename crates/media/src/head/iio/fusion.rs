@@ -19,10 +19,11 @@ use super::super::recentre::{AHEAD, heading};
 use super::rest::{RestDetector, Window};
 
 /// A residual offset above this limit, in radians per second around one axis, is taken from [`RestDetector`]. The limit
-/// is half of VQF's limit of 2°.
+/// is half of VQF's limit of 2° per second.
 const LARGE_OFFSET: f64 = std::f64::consts::PI / 180.0;
 
-/// Uncertainty of an offset measured at rest, in radians per second: 0.03°, the value that VQF uses for a rest.
+/// Uncertainty of an offset measured at rest, in radians per second: 0.03° per second, the value that VQF uses for a
+/// rest.
 const OFFSET_SIGMA: f64 = 0.03 * std::f64::consts::PI / 180.0;
 
 /// The state of the filter.
@@ -98,8 +99,9 @@ impl Fusion {
         }
     }
 
-    /// Uses the offset of the first window of rest, and that of a later one if the filter can't find it itself. The
-    /// head did not turn in that window, so the heading at the start of the window is restored.
+    /// Uses the offset of the first window of rest. Uses the offset of a later window only if this offset differs too
+    /// much from the current offset for the filter to find it. The head did not turn in a window of rest, so the
+    /// heading at the start of the window is restored.
     fn adopt(&mut self, offset: [f64; 3]) {
         let far = |axis: usize| (offset[axis] - self.offset[axis]).abs() > LARGE_OFFSET;
         if self.measured && !(0..3).any(far) {
@@ -156,10 +158,10 @@ impl Fusion {
     }
 }
 
-/// Sets the states of second-order low-pass filters (transposed direct form II) after a change of their coefficients, so
-/// that the outputs do not jump: each filter is then in its steady state for its last output. The last output is close to
-/// the first state, because the first coefficient is small. A filter without a first state is still taking its first
-/// mean.
+/// Sets the states of second-order low-pass filters (transposed direct form II) after a change of their coefficients,
+/// so that the outputs do not jump: each filter is then in its steady state for its last output. The last output is
+/// close to the first state, because the first coefficient is small. A filter whose first state is NaN still computes
+/// its initial mean.
 fn settle(states: &mut [[f64; 2]], b: [f64; 3], a: [f64; 2]) {
     if states.first().is_none_or(|first| first[0].is_nan()) {
         return;
@@ -239,7 +241,7 @@ mod tests {
         for seed in 0..4 {
             let mut sensor = Sensor::mpu6050(400.0, Motion::LookAround, seed);
             let mut fusion = Fusion::new(1.0 / 200.0, 1.0 / 200.0);
-            // 200 samples per second for half a minute, as means of two, then 400.
+            // For half a minute, 200 samples per second, each the mean of two readings; then 400 samples per second.
             let mut pose = None;
             while sensor.time() < 30.0 {
                 let (first, second) = (sensor.sample(), sensor.sample());

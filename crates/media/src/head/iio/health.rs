@@ -90,7 +90,7 @@ impl Health {
         let stuck = *count >= STUCK_SAMPLES && now.since(*since) >= STUCK_AFTER;
         let moves = *count == 1;
         Ok(match self.reported {
-            // A silent sensor may be stuck when it resumes.
+            // A sample ends the silence. If the sensor then repeats a value, it is reported as stuck later.
             Some(Symptom::Silent) => self.recover(),
             Some(Symptom::Stuck(_)) if moves => self.recover(),
             None if stuck => self.fail(Symptom::Stuck(value)),

@@ -328,7 +328,7 @@ impl Tracker {
         }))
     }
 
-    /// Warns of a fault, once.
+    /// Logs the start or the end of a fault.
     fn report(&self, change: Option<Change>) {
         let device = self.device.display();
         match change {

@@ -2,8 +2,8 @@
 //! second without motion.
 //!
 //! Samples are summed in windows of a second. A window in which both sensors vary by no more than their noise is a
-//! window of rest, and its mean of the gyroscope is the offset. A constant rotation that is as smooth as a rest counts
-//! as a rest; the next real rest corrects the offset.
+//! window of rest, and the gyroscope's mean in this window is the offset. A constant rotation that is as smooth as a
+//! rest counts as a rest; the next real rest corrects the offset.
 //!
 //! This module has no clock; the duration of each sample is an argument.
 
@@ -14,15 +14,16 @@ const WINDOW: f64 = 1.0;
 /// any tracker's rate (guess).
 const MIN_SAMPLES: u32 = 16;
 
-/// Maximum standard deviation of an axis of the gyroscope at rest, in radians per second: 0.3°, six times the noise of
-/// an MPU-6050 (0.05° at 100 Hz, data sheet 3.4, section 6.1); even a head that is held still exceeds this limit.
+/// Maximum standard deviation of an axis of the gyroscope at rest, in radians per second: 0.3° per second, six times
+/// the noise of an MPU-6050 (0.05° per second at 100 Hz, data sheet 3.4, section 6.1). Even a head that is held still
+/// exceeds this limit.
 const GYROSCOPE_NOISE: f64 = 0.3 * std::f64::consts::PI / 180.0;
 
 /// Maximum standard deviation of an axis of the accelerometer at rest, in m/s²: four times the
 /// noise of an MPU-6050 (400 µg/√Hz over 100 Hz, section 6.2).
 const ACCELEROMETER_NOISE: f64 = 0.16;
 
-/// Maximum offset in radians per second: 25°; an MPU-6050 may have 20° (section 6.1).
+/// Maximum offset in radians per second: 25° per second; an MPU-6050 may have 20° per second (section 6.1).
 const MAX_OFFSET: f64 = 25.0 * std::f64::consts::PI / 180.0;
 
 /// Mean and variance of a vector, with Welford's method.
@@ -101,7 +102,7 @@ pub(super) enum Window {
 mod tests {
     use super::*;
 
-    /// The windows of two seconds at 100 Hz, in which the rate alternates around `offset` by `deviation`, in radians
+    /// The windows in two seconds of samples at 100 Hz. The rate alternates around `offset` by `deviation`, in radians
     /// per second.
     fn windows(offset: f64, deviation: f64, shake: f64) -> Vec<Window> {
         let mut detector = RestDetector::default();

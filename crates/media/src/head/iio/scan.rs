@@ -15,7 +15,7 @@ const MAX_SCAN: usize = 256;
 pub struct SampleType {
     big_endian: bool,
     signed: bool,
-    /// Number of significant bits: at least 1. Together with `shift`, at most the size in bits.
+    /// Number of significant bits: at least 1. The sum of `bits` and `shift` is at most the size in bits.
     bits: u32,
     /// Size of a value in bytes: 1, 2, 4 or 8.
     bytes: usize,
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(decoded.accelerometer, Some([1, 2, 3]));
         assert_eq!(decoded.gyroscope, Some([4, 5, 6]));
         assert_eq!(decoded.timestamp, Some(77));
-        // The temperature in between shifts the other channels.
+        // A temperature channel between the accelerometer and the gyroscope shifts the gyroscope's channels.
         channels.push((3, Channel::Other, word));
         let layout = Layout::new(channels).expect("a layout");
         assert_eq!(layout.size(), 24);

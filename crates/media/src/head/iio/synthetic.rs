@@ -121,7 +121,7 @@ impl Sensor {
         (-2.0 * radius.ln()).sqrt() * (TAU * angle).cos()
     }
 
-    /// A number in (0, 1) by `SplitMix64`.
+    /// A number in (0, 1] by `SplitMix64`.
     #[allow(clippy::cast_precision_loss, reason = "53 bits are exact")]
     fn uniform(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -57,7 +57,7 @@ pub struct VirtualPads {
 }
 
 impl VirtualPads {
-    /// Creates the value without pads.
+    /// Creates the value with no pads plugged in.
     #[must_use]
     pub fn new(sink: Box<dyn PadSink>) -> VirtualPads {
         VirtualPads {

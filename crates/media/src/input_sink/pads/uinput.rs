@@ -88,7 +88,8 @@ impl PadSink for Sink {
 
     fn unplug(&mut self, pad: PadId) {
         if let Some(file) = self.0.pads().remove(&pad) {
-            // The other thread may hold the device slightly longer.
+            // The reading thread may keep the file open slightly longer, so closing the file here would not remove the
+            // device.
             sys::destroy(&file);
         }
         self.0.waker.wake();

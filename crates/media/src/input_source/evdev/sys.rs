@@ -16,7 +16,7 @@ const KEYS: usize = 0x300 / 8;
 /// Size of a bit set of axes or switches: `ABS_CNT` is 0x40, and `SW_CNT` is smaller.
 const AXES: usize = 0x40 / 8;
 
-/// `ABS_MT_SLOT`: this axis and the later ones belong to one of several fingers.
+/// `ABS_MT_SLOT`: this axis and the axes with higher codes belong to one of several fingers.
 const ABS_MT_SLOT: u16 = 0x2f;
 
 /// `_IOC_READ` of `asm-generic/ioctl.h`.
@@ -55,7 +55,7 @@ pub(super) fn pressed(fd: impl AsFd) -> Result<Vec<u16>, Errno> {
 pub(super) fn values(fd: BorrowedFd<'_>) -> Vec<(u16, u16, i32)> {
     let bits = |number| {
         let mut bits = [0; AXES];
-        // A device without this kind has no bits.
+        // If the request fails, the device has no axes or switches to query.
         query(fd, number, &mut bits).then_some(bits)
     };
     let is_set = |bits: &[u8; AXES], code: u16| bits[usize::from(code / 8)] >> (code % 8) & 1 == 1;

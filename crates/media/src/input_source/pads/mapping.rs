@@ -335,7 +335,7 @@ impl Mapping {
 
 const FULL: i32 = 65_535;
 
-/// The axis position from -65 535 to 65 535; the driver's centre is 0.
+/// The axis position from -65 535 to 65 535. Values in the driver's dead zone (`flat`) become 0.
 fn scaled(axis: &Axis, value: i32) -> i32 {
     let (low, high) = (i64::from(axis.minimum), i64::from(axis.maximum));
     let value = i64::from(value).clamp(low.min(high), high.max(low));

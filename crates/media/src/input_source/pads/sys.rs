@@ -38,7 +38,7 @@ const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
 const READ: c_ulong = 2;
 const WRITE: c_ulong = 1;
 
-/// Makes an event device fill `bytes`. Returns the number of bytes filled, or another result of the request.
+/// Makes an event device fill `bytes`. Returns the request's result, usually the number of bytes filled.
 fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
     let request = request(READ, number, bytes.len());
     // SAFETY: the request's number encodes the maximum number of bytes written, which is the length of the slice.

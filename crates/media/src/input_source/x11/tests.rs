@@ -62,8 +62,8 @@ fn fixture_with(keyboard: &[&str], config: WindowConfig) -> Option<Fixture> {
 }
 
 impl X11InputSource {
-    /// Handles all events of what the server has done so far, although the server may be slow. Returns the events that
-    /// the source passes on.
+    /// Handles the events of everything that the server has done so far, even if the server is slow. Returns the events
+    /// that the source passes on.
     pub(crate) fn settle(&mut self) -> Vec<SourceEvent> {
         let mut seen = Vec::new();
         // An event may cause a request of the source, and the request may cause another event.
@@ -726,7 +726,8 @@ fn a_modifier_that_was_down_before_counts_from_the_next_key() {
         key(29, None, false),
     ];
     assert_eq!(it.inputs(), expected);
-    // The Alt that focused the window is not for the host; a wheel with Shift scrolls sideways.
+    // The Alt key with which the user focused the window is not sent to the host. A held Shift is sent before a wheel
+    // event, because Shift makes the wheel scroll sideways.
     focus(&it, x11rb::NONE);
     it.keys(PRESS, &[64]);
     it.seen();

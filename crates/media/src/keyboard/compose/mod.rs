@@ -123,8 +123,8 @@ impl Composer {
     }
 }
 
-/// Whether a symbol is ignored within sequences: `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`,
-/// `XK_ISO_Lock` to `XK_ISO_Last_Group_Lock` of `keysymdef.h`.
+/// Whether a symbol is ignored within sequences: `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`, and
+/// `XK_ISO_Lock` to `XK_ISO_Level5_Lock` of `keysymdef.h`.
 fn is_modifier(symbol: u32) -> bool {
     matches!(symbol, 0xffe1..=0xffee | 0xff7e | 0xff7f | 0xfe01..=0xfe13)
 }

@@ -16,7 +16,7 @@ const DEPTH: usize = 8;
 /// Maximum number of symbols in a sequence; the longest sequences in Xlib's tables have five.
 const MAX_LENGTH: usize = 16;
 
-/// Maximum number of sequences; Xlib's longest table has 5700.
+/// Limit on the number of transitions in a table; Xlib's longest table has 5700 sequences.
 const MAX_SEQUENCES: usize = 50_000;
 
 /// Parses the table in `text`; `include` reads an included file by name.

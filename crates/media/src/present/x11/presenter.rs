@@ -146,7 +146,7 @@ impl X11Presenter {
         }
         let kept = self.stage.scene().shown.and_then(|shown| shown.segment);
         self.drain()?;
-        // This waits once, not for each band. Events of the server do not prolong the wait.
+        // The loop waits once per picture, not once per band. Events of the server do not prolong the wait.
         let timeout = if self.stalled {
             Duration::ZERO
         } else {

@@ -598,8 +598,8 @@ fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize])
     None
 }
 
-/// Paints random rows, and sometimes presents a whole picture. The window has the newest state of each row, in every
-/// buffer.
+/// Paints random rows, and sometimes presents a whole picture. The window always has the newest state of each row,
+/// whichever buffer is displayed.
 #[test]
 fn rows_that_are_not_painted_stay_in_each_buffer() {
     let Some(mut it) = fixture(window_of(SIZE)) else {

@@ -177,7 +177,7 @@ fn patch(aimed: &AimedRegion, params: &DrawParams<'_>, placement: &Placement) ->
             .map(|v| *v as f32)
             .collect(),
         eye: [part.from.start, 0, eye.width, eye.height].map(|side| side as f32),
-        // The bytes of a little-endian BGRX word.
+        // Bit offsets of red, green, blue and the unused byte in a little-endian BGRX word.
         channels: [16, 8, 0, 24].map(|bit| part.mask >> bit & 0xff != 0),
     }
 }

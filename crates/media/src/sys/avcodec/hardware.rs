@@ -5,9 +5,10 @@
 //! values that the library itself provides, and checked before they are used:
 //! - In `AVCodecContext`, `hw_device_ctx` directly precedes the option `hwaccel_flags` in all supported major versions.
 //!   From version 61 on, `hw_frames_ctx` directly precedes `hw_device_ctx`. Up to version 60, one or two `int`s are
-//!   between `hw_frames_ctx` and the option `max_pixels` (`avcodec.h` of FFmpeg 4.4, 5.1, 6.1 and 7.1). libavcodec
-//!   states the offsets of options.
-//! - In `AVHWFramesContext`, the fields follow `device_ctx`, whose value is known.
+//!   between `hw_frames_ctx` and the option `max_pixels` (`avcodec.h` of FFmpeg 4.4, 5.1, 6.1 and 7.1). libavcodec's
+//!   option table (`AVOption`) states the offsets of the options.
+//! - In `AVHWFramesContext`, the fields in use follow `device_ctx`. Its value is known, so the code finds the fields by
+//!   this value.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::NonNull;
@@ -99,8 +100,8 @@ impl HardwareFunctions {
         util: &libloading::Library,
     ) -> Result<HardwareFunctions, libloading::Error> {
         // SAFETY: the functions have these types in all supported versions, except that libavutil 56 declares the size
-        // of a buffer as an `int`. The only size passed to it is 1, which the calling convention passes in the same
-        // way.
+        // of a buffer as an `int`. The only size passed to it is 1, for which the calling convention makes no
+        // difference between the types.
         unsafe {
             Ok(HardwareFunctions {
                 device_type: *util.get(b"av_hwdevice_find_type_by_name")?,

@@ -189,7 +189,8 @@ pub(crate) async fn share(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Creates a ticket for one client. Owners get the role of a player, other users the role of an observer.
+/// Creates a ticket for one client. Owners get the role of a player unless `watch` is set. All other users get the role
+/// of an observer.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/ticket", request_body = TicketRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),

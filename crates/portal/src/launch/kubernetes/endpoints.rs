@@ -157,7 +157,7 @@ mod tests {
             line(&format!("{before}{}", output.trim_end())).unwrap(),
             None
         );
-        // The log exceeds the limit and has no endpoint line.
+        // The log reaches the limit and has no endpoint line.
         let endless = "complaint\n".repeat(MAX_LOG_BYTES / 10 + 1);
         assert!(matches!(
             line(&endless[..MAX_LOG_BYTES]),

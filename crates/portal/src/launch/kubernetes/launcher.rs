@@ -25,7 +25,8 @@ const PAGE: u32 = 500;
 /// Number of log lines to request. If they are short, all of them fit into [`log::MAX_TAIL`].
 const LOG_LINES: i64 = 500;
 
-/// Timeout for the next data of a connection. The server ends a watch after 290 s (kube's default).
+/// Timeout for the next data of a connection. It is longer than a watch, which the server ends after 290 s (kube's
+/// default).
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The Kubernetes launcher.
@@ -196,8 +197,8 @@ fn follow(
         .labels(pod::SELECTOR)
         .page_size(PAGE);
     let events = watch_pods(pods.clone(), wanted).default_backoff();
-    // `known` contains the sessions from before the watcher lists all Pods again. Sessions without a Pod in the new
-    // list are gone.
+    // `known` contains the sessions seen so far. When the watcher lists all Pods again, sessions without a Pod in the
+    // new list are gone.
     let mut known: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let mut listed: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let changes = events.map(move |event| {

@@ -1,9 +1,9 @@
 //! Sessions as Kubernetes Pods, one Pod per session, through the Kubernetes API.
 //!
 //! A Pod is named `ouvr-SESSION`, so that the API server itself rejects duplicates. The Pod belongs to no Job or
-//! Deployment, because no controller may restart a session. The Pod's annotations contain the portal's data about the
-//! session. The program prints the endpoint as one line to the log. The portal reads this line once and stores it in an
-//! annotation. Therefore, the list of Pods contains everything that a restarted portal needs.
+//! Deployment, because a controller must not restart a session. The Pod's annotations contain the portal's data about
+//! the session. The program prints the endpoint as one line to the log. The portal reads this line once and stores it
+//! in an annotation. Therefore, the list of Pods contains everything that a restarted portal needs.
 //!
 //! The portal's permissions are in `packaging/chart/templates/rbac.yaml`.
 

@@ -49,8 +49,8 @@ pub(super) fn publish(session: &mut Pod, first: u16, program: &[String]) {
     }
 }
 
-/// The address of the last `--listen=ADDRESS` in the program's arguments; all addresses if there is none, or if it has
-/// a port.
+/// The address of the last `--listen=ADDRESS` without a port in the program's arguments; all IPv4 addresses if there is
+/// none.
 fn listen_address(program: &[String]) -> IpAddr {
     let mut last = program.iter().rev();
     let address = last.find_map(|word| word.strip_prefix("--listen=")?.parse().ok());

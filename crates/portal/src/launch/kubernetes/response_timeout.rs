@@ -1,4 +1,5 @@
-//! A time limit for responses. The client itself waits without limit for a server that has disappeared.
+//! A time limit for responses. The client's own read timeout (300 s) is too long for these, because it also applies to
+//! watches.
 
 use std::time::Duration;
 

@@ -29,8 +29,8 @@ use crate::launch::{LaunchSpec, MAX_LINE, SessionId};
 /// Maximum length of a JSON file in bytes. The specification is the longest of these files.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// How long to wait until another portal releases the lock, and the retry interval. A killed portal's lock is held
-/// until its last child has executed its program, which a busy machine may delay (guess).
+/// How long to wait until another portal releases the lock, and the retry interval. A new child of a killed portal
+/// holds the lock until the child calls execve(2), which a busy machine may delay. The values are guesses.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -103,7 +103,7 @@ pub(super) fn follow(
     });
 }
 
-/// Waits for the end of a process. Returns the exit code of a child, or as an error the signal that ended the child.
+/// Waits for the end of a process. Returns the exit code of a child, or an error with the signal that ended the child.
 /// For a process that is not a child, the exit code is unknown (`None`).
 async fn end(process: &Process, child: Option<Child>) -> Result<Option<i32>, i32> {
     use std::os::unix::process::ExitStatusExt as _;

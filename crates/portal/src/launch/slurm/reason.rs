@@ -1,7 +1,7 @@
 //! Explains to a player why a job is pending. The codes are those of squeue(1), section "JOB REASON CODES".
 
-/// The codes and their texts. [`of_limit`] handles the codes for limits of an account, a quality of service or a
-/// partition that are not listed here.
+/// The codes and their texts. [`of_limit`] handles the unlisted codes for limits of an account, a quality of service or
+/// a partition.
 const WORDS: &[(&str, &str)] = &[
     (
         "AccountNotAllowed",
@@ -79,7 +79,8 @@ const OWNERS: &[(&str, &str)] = &[
     ("Partition", "of its partition"),
 ];
 
-/// Parts of codes for limits, each with the text for the limited resource. The first part that a code contains counts.
+/// Parts of codes for limits, each with the text for the limited resource. The first matching entry determines the
+/// text.
 const COUNTED: &[(&str, &str)] = &[
     ("GRES", "GPUs"),
     ("Cpu", "processors"),

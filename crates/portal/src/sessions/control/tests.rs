@@ -87,7 +87,7 @@ async fn a_long_response_renews_without_statistics() {
     let spaces = " ".repeat(MAX_RESPONSE);
     let long = ok(&format!(r#"{{"subscribers":[]{spaces}}}"#));
     assert_eq!(renew(&session(long, false).await).await.unwrap(), None);
-    // The first body is too long and never ends. The second one is shorter than its `content-length`.
+    // The next body is too long and lacks the last chunk. The body after it is sent without end.
     let chunk = format!("{MAX_RESPONSE:x}\r\n{spaces}\r\n");
     let endless = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunk}{chunk}");
     assert_eq!(renew(&session(endless, false).await).await.unwrap(), None);

@@ -132,7 +132,7 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     };
     let unknown = finish(&mut session, 1, both);
     assert_eq!(unknown, DisplayLatency::default(), "no clock, no age");
-    // A clock exchange with a round trip of 4 ms. How asymmetric the delays are is unknown.
+    // A clock exchange with a round trip of 4 ms. The asymmetry of the delays is unknown.
     session.plane.clock.note(at(0), there(2), there(2), at(4));
     let age = finish(&mut session, 2, both);
     assert_eq!(age.predict_to_display, Some(MS * 22));
@@ -219,7 +219,7 @@ fn an_undecoded_frame_ends_at_its_last_stage() {
     }
 }
 
-/// A report counts the authentic datagrams since the previous report.
+/// After a request for ECN counts, a report counts the ECN fields of the authentic datagrams since the previous report.
 #[test]
 fn a_report_counts_ecn_fields_on_request() {
     let (mut playout, mut session) = client();

@@ -23,7 +23,8 @@ use crate::time::Instant;
 /// few milliseconds; the X25519 operations of a slow host take ten.
 const FIRST_RESEND: Duration = Duration::from_millis(250);
 
-/// The longest retransmission timeout. The client finds a restarted host within this time.
+/// The longest retransmission timeout. While the client repeats its Hello, a host that starts receives one within this
+/// time.
 const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 
 /// The client restarts from Hello when it has sent a Begin (or, except at pairing, a Finish) this many times without an
@@ -292,8 +293,8 @@ impl ClientHandshake {
         else {
             return Ok(());
         };
-        // After a forged second message, snow can still read the genuine one, because it derives that message's keys
-        // again.
+        // After a forged Answer, snow can still read the genuine Answer, because each read derives the keys of this
+        // message again.
         let Some(sealed) = begun.noise.read(answer.noise()) else {
             return Ok(());
         };

@@ -254,8 +254,8 @@ impl HostHandshake {
         self.events.pop_front()
     }
 
-    /// Opens a pairing window for one client with `pin`, for the time `span` from `now`. It replaces a window that is
-    /// already open. The window closes after its first success.
+    /// Opens a pairing window for the time `span` from `now`, in which one client can pair with `pin`. An open window
+    /// is replaced. The new window closes after its first success.
     pub fn open_pairing(&mut self, now: Instant, pin: Pin, span: Duration) {
         self.windows += 1;
         self.window = Some(PairingWindow::open(self.windows, now, pin, span));
@@ -388,8 +388,8 @@ impl HostHandshake {
         }
     }
 
-    /// Does the expensive work for a client that has proved its address: at most four X25519 operations and, at pairing, one
-    /// SPAKE2 exchange.
+    /// Does the expensive work for a client that has proved its address: the X25519 operations of the first two Noise
+    /// messages and, at pairing, one SPAKE2 exchange.
     fn open(
         &mut self,
         now: Instant,
@@ -566,8 +566,8 @@ fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection>
 
 /// How the host rejects a client.
 enum Rejection {
-    /// Without a reply, because no honest client sends such a message, the budget is used up, or the machine provides
-    /// no random bytes.
+    /// Without a reply. Possible reasons: no honest client sends such a message, the budget is used up, or the machine
+    /// provides no random bytes.
     Silently,
     With(Refusal),
 }

@@ -167,7 +167,7 @@ pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizi
 }
 
 /// The key for the tag of a Begin with a ticket. Hosts do not reveal their public key to strangers, and a sender that
-/// does not know the key costs the host one HMAC (like `mac1` of WireGuard).
+/// does not know the key costs the host only two HMACs, one of them for this key (compare `mac1` of WireGuard).
 pub(super) fn ticket_begin_key(host: &PublicKey) -> [u8; 32] {
     let mut key = [0; 32];
     key.copy_from_slice(hmac::sign(&mac_key(&host.0), b"openuvr ticket begin").as_ref());

@@ -1,4 +1,4 @@
-//! Tests that a flood of Begins from few addresses does not starve an honest client. They use a virtual clock.
+//! Tests that a flood of Begins from few addresses does not starve an honest client. The tests use a virtual clock.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ fn a_known_client_connects_despite_3000_begins_a_second() {
     for attack in [Attack::Pairing, Attack::ItsId, Attack::Ids] {
         let (mut world, host) = World::new();
         let trust = Trust::Known(host.public());
-        // The client connects several times, as on a lossy link, because its own budget must not run out either.
+        // The client connects five times, as on a lossy link, to check that its own budget does not run out.
         for _ in 0..5 {
             let took = world.reconnects_in(attack, &trust);
             assert!(took < Duration::from_millis(100), "{attack:?}: {took:?}");

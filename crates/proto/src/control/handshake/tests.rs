@@ -282,7 +282,8 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
         };
         match world.run() {
             Ok(()) => {
-                // Datagrams in flight and late duplicates must not open another session at the client.
+                // Late duplicates may open further sessions at the host. One of the host's sessions must be the
+                // client's.
                 agreed += 1;
                 let client = world.at_client[0].clone();
                 let host_session = world
@@ -291,8 +292,8 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
                     .find(|(host, _)| host.session == client.session);
                 assert!(host_session.is_some_and(|(host, _)| host.secret == client.secret));
             }
-            // The client may fail. For example, if every copy of a pairing's Confirm is lost, the host has already
-            // closed the window.
+            // The client may fail. For example, if every copy of a pairing's Confirm is lost, the client cannot try
+            // again, because the host has already closed the window.
             Err(
                 HandshakeError::TimedOut { .. }
                 | HandshakeError::NotTheHost

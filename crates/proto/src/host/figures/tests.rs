@@ -210,7 +210,7 @@ fn the_share_of_marks_covers_the_window() {
     for frame in 1..=400 {
         record.ecn = Some(EcnCounts {
             ect1: 15,
-            // Only the older frames are marked completely.
+            // The older frames, which have left the window at the end, have more marks.
             ce: if frame <= 100 { 15 } else { 5 },
             ..EcnCounts::default()
         });

@@ -26,7 +26,7 @@ impl Delivered {
         self.span = Some((first, newest.max(last)));
     }
 
-    /// The counted time.
+    /// The time over which the bits arrived.
     pub(super) fn span(&self) -> Duration {
         self.span
             .map_or(Duration::ZERO, |(first, newest)| newest.since(first))

@@ -7,9 +7,9 @@ use super::{CLIMB_EVERY, Congestion, FrameTransit, RateChange};
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
 
-/// The minimum pacing rate, relative to the target. A frame of mean size then takes four sevenths of the frame interval.
-/// A lower factor delays each frame; a higher factor leaves more of a link without other flows unused
-/// (docs/studies/l4s.md compares the factors 1.2 to 2).
+/// The minimum pacing rate, relative to the target. A frame of mean size then takes four sevenths of the frame
+/// interval. A lower factor delays each frame. On a link without other flows, a higher factor leaves more of the
+/// capacity unused (docs/studies/l4s.md compares the factors 1.2 to 2).
 const HEADROOM: f64 = 1.75;
 
 /// The maximum pacing rate, relative to the maximum target (guess). At this rate, a frame of mean size takes a

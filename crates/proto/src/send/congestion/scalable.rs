@@ -26,10 +26,10 @@ const LEAST_ROUND_TRIP: Duration = Duration::from_millis(25);
 const SEGMENT: f64 = 8.0 * 1400.0;
 /// The factor of a classic response (RFC 9438, section 4.6: CUBIC's multiplicative decrease).
 pub(super) const CLASSIC: f64 = 0.7;
-/// A queue with a longer standing delay is not an L4S queue. The value is CoDel's target (RFC 8289, section 4.4). The
+/// A queue with a longer standing delay is not an L4S queue. The value is CoDel's target (RFC 8289, section 4.3). The
 /// L4S queue of DualPI2 marks from a delay of about 1 ms on (RFC 9332, appendix A.1).
 const CLASSIC_QUEUE: Duration = Duration::from_millis(5);
-/// The time over which the shortest delay counts as standing: CoDel's interval (RFC 8289, section 4.3).
+/// The time over which the shortest delay counts as standing: CoDel's interval (RFC 8289, section 4.2).
 const STANDING: Duration = Duration::from_millis(100);
 /// Time after the last mark for which the path counts as one with a marking queue (guess). By the end of this time, the
 /// pacing rate has risen so far that the end of the pacing hardly changes the bursts.
@@ -80,9 +80,10 @@ pub(super) struct Scalable {
     alpha: Option<f64>,
     /// Marked datagrams and all datagrams of the current round trip.
     round: (u32, u32),
-    /// The round trip ends with the first report on a later frame, at this time or later.
+    /// The round trip ends with the first report that describes a frame after this one and arrives at this time or
+    /// later.
     round_end: (FrameId, Instant),
-    /// The next decrease needs a report on a later frame, at this time or later.
+    /// The next decrease needs a report that describes a frame after this one and arrives at this time or later.
     cut: (FrameId, Instant),
     /// The shortest queueing delay of the previous and of the current interval; `standing_end` is the end of the
     /// current interval.
@@ -136,12 +137,12 @@ impl Scalable {
             // interval of decreases at the period.
             self.note_cut(sample.newest, (self.cut.1 + period).max(now));
         }
-        // Only unmarked datagrams raise the rate. A pause in the reports counts as one round trip at most, because it
-        // does not show that the link was free.
+        // Only unmarked datagrams raise the rate. A pause in the reports counts as at most one period of the control
+        // loop, because it does not show that the link was free.
         let over = since.filter(|_| standing.is_none()).unwrap_or_default();
         let of_period = over.min(period).as_secs_f64() / period.as_secs_f64();
-        // In each round trip, Prague's rate rises by one segment per round trip. A longer period of decreases does not lower
-        // this step, because the rate at which increases and decreases balance would then be below Prague's.
+        // Prague's rate rises by SEGMENT / round_trip in each round trip. A longer period between decreases does not
+        // lower this step. Otherwise, the rate at which increases and decreases balance would be below Prague's.
         let step = SEGMENT / round_trip.as_secs_f64();
         Some(Response {
             decrease: Some(decrease).filter(|_| due),

@@ -29,7 +29,7 @@ pub(super) struct OnTime {
     pub(super) bits: f64,
     /// Time from its first datagram to its last.
     pub(super) spread: Duration,
-    /// Whether the link spread it beyond the sending time.
+    /// Whether its spread exceeds the time over which it was sent.
     pub(super) spread_by_link: bool,
 }
 

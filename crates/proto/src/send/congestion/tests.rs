@@ -14,7 +14,7 @@ struct Path {
     congestion: Congestion,
     now: i64,
     busy_until: i64,
-    /// Queue length of the bottleneck in bytes.
+    /// Capacity of the bottleneck's queue in bytes.
     queue: i64,
     reports: VecDeque<(i64, FrameTransit)>,
     frame: u32,
@@ -23,7 +23,7 @@ struct Path {
     changes: Vec<(i64, RateChange)>,
     /// Loss in percent.
     loss: u32,
-    /// Whether reports arrive.
+    /// Whether all reports are lost.
     without_reports: bool,
     /// The lowest target so far.
     least: Bitrate,
@@ -37,8 +37,8 @@ struct Path {
     clock: i64,
     /// Arrivals are quantised to multiples of this many nanoseconds.
     grain: i64,
-    /// The number of next frames of which a client without kernel timestamps processes the second half late, and the
-    /// lateness in nanoseconds.
+    /// For this many of the next frames, a client without kernel timestamps processes the second half late. The second
+    /// value is the lateness in nanoseconds.
     pauses: (u32, i64),
     /// Maximum datagrams of a frame.
     most: u32,
@@ -46,8 +46,8 @@ struct Path {
     marks_above: Option<i64>,
     /// Marked datagrams so far.
     marked: u32,
-    /// With L4S: a random share of datagrams that other flows cause to be marked, in thousandths, and the state of the
-    /// random numbers.
+    /// With L4S: the share of datagrams that are marked at random because of other flows, in thousandths, and the state
+    /// of the random number generator.
     random_marks: Option<(u64, u64)>,
 }
 
@@ -303,8 +303,8 @@ fn a_single_stall_is_compensated_quickly() {
     assert!(path.longest_gap(0) <= 200);
 }
 
-/// With a longer or shorter path, a jump of the clock, or jitter, and on links with much or little capacity,
-/// the rate drops only briefly.
+/// After a change to a longer path, the rate drops only briefly, with and without jitter, and on links with much or
+/// little capacity. A jump of the client's clock does not change the rate.
 #[test]
 fn a_longer_path_is_not_taken_for_a_full_link() {
     for (longer, mbps, jitter) in [
@@ -394,7 +394,7 @@ fn a_decrease_that_later_frames_contradict_is_reverted() {
     assert!(path.congestion.target() <= Bitrate::from_mbps(9));
 }
 
-/// One frame with a pause in it, or several with complete frames in between, indicate a busy machine.
+/// One frame with a pause in it indicates a busy machine. So do several such frames with complete frames in between.
 #[test]
 fn one_frame_with_a_pause_in_it_cuts_nothing() {
     let mut path = Path::new(20, 256 << 10);

@@ -79,7 +79,7 @@ fn a_lost_frame_costs_no_key_frame() {
     assert!(policy.due().is_some_and(|due| due <= at(8)));
     assert_eq!(code(&mut policy, 6), NextFrame::Predicted(FrameId(2)));
     assert_eq!(policy.due(), None);
-    // Frames in flight are reported as tainted. Neither these reports nor the request change anything.
+    // Frames in flight are reported as tainted. Neither the request nor these reports change anything.
     let tainted = Outcome::Displayed(Fidelity::Tainted);
     report_frame(&mut policy, 6, 4, tainted);
     policy.request_key_frame(KeyFrameRequester::Player, FrameId(2), FrameId(4));
@@ -203,7 +203,7 @@ fn following() -> Policy {
     })
 }
 
-/// Sends a frame of 20 datagrams and reports its outcome.
+/// Reports the outcome of a frame of 20 datagrams.
 fn sent(policy: &mut Policy, now: u32, frame: u32, outcome: Outcome, missing: u16) {
     let mut arrival = report(frame, outcome);
     arrival.missing = missing;
@@ -263,7 +263,7 @@ fn estimates_of_the_transport_replace_the_congestion_control() {
     let mbps = Bitrate::from_mbps;
     policy.on_estimate(mbps(8));
     assert_eq!(policy.target(), mbps(8));
-    // Lost reports would lower the rate of the policy's own control, and skip frames.
+    // Reports of lost frames would make the policy's own congestion control lower the rate and skip frames.
     for frame in 1..=300 {
         assert_eq!(policy.held_until(at(frame)), None);
         policy.sent(at(frame), FrameId(frame), Some(20_000));

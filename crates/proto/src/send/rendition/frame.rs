@@ -55,7 +55,7 @@ pub struct AppliedInput {
     pub kind: EchoKind,
     /// Arrival at the host.
     pub received: Instant,
-    /// Time of application.
+    /// When it was applied.
     pub applied: Instant,
 }
 

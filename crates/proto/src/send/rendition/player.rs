@@ -11,7 +11,7 @@ impl<S: Subscriber> Rendition<S> {
         self.player
     }
 
-    /// Maximum frames a second for the player's display.
+    /// Maximum frames a second for the player.
     #[must_use]
     pub fn fps(&self) -> f64 {
         self.settings.policy.fps

@@ -32,8 +32,8 @@ enum Call {
     Dropped(FrameId, Stage, DropCause),
 }
 
-/// Records its calls. At the end of a frame, it returns the next of `answers`. If there is none, it returns a
-/// transmission.
+/// Records its calls. At the end of a frame, it returns the next of `answers`. If there is none, it returns
+/// [`Progress::Sent`].
 #[derive(Default)]
 struct Recorder {
     calls: Vec<Call>,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::{Reader, Reject, Writer};
 
-/// A client's report on its audio, sent about once a second. The counters are cumulative since the session's
-/// start, so a lost report loses no information.
+/// A client's report on its audio, sent about once a second. The counters are cumulative since the session's start, so
+/// a lost report loses no counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AudioReport {
     /// The number of the audio stream.

@@ -38,7 +38,7 @@ impl ActiveSession {
         if let Some(event) = self.prober.check_alive(now, session) {
             ended = media.link_event(event).or(ended);
         }
-        // Other media, such as sound, may arrive without pictures.
+        // Check only the pictures, because sound may arrive without pictures.
         let received = self.playout.media.first().has_begun();
         if self.first_picture.is_overdue(now, received) {
             shared.notice(Notice::Warning(NO_PICTURE.to_owned()));

@@ -93,7 +93,7 @@ impl ActiveSession {
         *shared = Some(session);
         drop(shared);
         media.screen.reset();
-        // A session starts without relative motion. If the host wants relative motion, it requests it in each session.
+        // A session starts without relative motion. A host that wants relative motion requests it in each session.
         media.screen.relative_mouse(false);
         ActiveSession {
             playout: Playout::new(established),
@@ -106,7 +106,7 @@ impl ActiveSession {
         }
     }
 
-    /// Says goodbye, unless the host was lost, and returns the audio devices for the next session.
+    /// Says goodbye, unless the host was lost, and stores the audio devices in `media` for the next session.
     fn end(self, media: &mut Media, ended: &SessionEnd) {
         let shared = &media.shared;
         (media.display_times).finish(|report| shared.notice(Notice::Report(report)));
@@ -137,7 +137,7 @@ impl ActiveSession {
         Ok(())
     }
 
-    /// Starts the microphone if the host granted it and there is one.
+    /// Starts the microphone if the host granted its stream and the client has a microphone.
     pub(super) fn start_microphone(
         &mut self,
         media: &mut Media,
@@ -220,8 +220,8 @@ impl ActiveSession {
         {
             audio.receive(now, timed);
         }
-        // Opening a window requires the host's name and the role. They may arrive together with the first picture or,
-        // after a loss, later than it.
+        // Opening a window requires the host's name and the role. They may arrive together with the first picture, or
+        // after it if a datagram was lost.
         if self.granted.is_none() {
             let ended = self.poll(media);
             if ended.is_some() || self.granted.is_none() {
@@ -238,7 +238,7 @@ impl ActiveSession {
         self.poll(media)
     }
 
-    /// Updates the overlay if it is visible and an update is due.
+    /// Shows or hides the overlay as requested, and updates a visible overlay if an update is due.
     fn write_overlay(&self, media: &mut Media) {
         let now = clock::now();
         let shown =

@@ -14,7 +14,8 @@ const MIN_INTERVAL_PERCENT: u32 = 75;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     period: Duration,
-    /// When the last drawing was due.
+    /// When the last drawing was due. If it showed a new picture, or was late by more than half a period, the time at
+    /// which it was drawn.
     last: Option<Instant>,
 }
 

@@ -13,7 +13,7 @@ use super::*;
 /// How long the tests wait. A loaded machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The title with which a surface in memory panics.
+/// A surface in memory panics when it gets this title.
 const PANIC: &str = "panic";
 
 /// A surface in memory that reports the shown pictures.
@@ -241,7 +241,7 @@ fn a_frame_without_views_is_presented_directly() {
     rig.expect("the picture", |size, pixels| size == EYES && pixels[2] == 0);
     assert!(matches!(rig.presenter.output, Output::Direct(_)));
     assert!(rig.shows_rows());
-    // Without a head and with both eyes selected, there is nothing to process.
+    // Without a head-pose source and with both eyes selected, there is nothing to process.
     let mut rig = Rig::new(fast(), false);
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(matches!(rig.presenter.output, Output::Direct(_)));
@@ -251,7 +251,8 @@ fn a_frame_without_views_is_presented_directly() {
 fn a_picture_follows_the_head_without_a_new_frame() {
     let mut rig = Rig::new(fast(), true);
     rig.mailbox.set_head(head_turned(0.0), clock::now());
-    // The first frame is already on the surface, so the next frame must be painted completely.
+    // The first frame is on the surface, but not on the render thread's canvas, so the next frame must be painted
+    // completely.
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(!rig.shows_rows(), "another thread draws whole pictures");
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
@@ -270,7 +271,7 @@ fn a_picture_follows_the_head_without_a_new_frame() {
     assert_eq!(title, "observing");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
-    // The first picture may have been presented directly.
+    // The picture that satisfied the first expectation may be the directly presented one, which has no cost.
     assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
     assert_eq!(cost.with, DrawBackend::Software);
     assert!(rig.warnings.try_recv().is_err(), "the default always works");

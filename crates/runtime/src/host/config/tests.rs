@@ -88,7 +88,7 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
     assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
 }
 
-/// Otherwise, the application of `openuvr run` would start and then run without a stream.
+/// If such a backend were accepted here, the application of `openuvr run` would start and then run without a stream.
 #[test]
 fn an_unknown_sound_backend_is_refused_before_the_start() {
     let refused = |change: &dyn Fn(&mut Config)| {

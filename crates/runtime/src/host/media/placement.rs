@@ -2,8 +2,8 @@
 //!
 //! A rendition starts with its first subscriber and ends when its last subscriber leaves. Its encoder is then closed,
 //! and its thread, if any, ends. The media thread produces the player's rendition. If there is no player, the media
-//! thread keeps its current rendition. When this rendition ends, the media thread takes over the oldest of the others.
-//! The other renditions have their own threads.
+//! thread keeps its current rendition. When this rendition ends, the media thread takes over the oldest secondary
+//! rendition. Secondary renditions have their own threads.
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::units::Bitrate;

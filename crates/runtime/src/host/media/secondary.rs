@@ -72,7 +72,7 @@ pub(in crate::host) struct ReturnedPipeline {
     slot: Arc<Slot>,
 }
 
-/// The media thread's handle of a secondary rendition.
+/// The media thread's handle to a secondary rendition.
 pub(super) struct SecondaryRendition {
     pub(super) id: RenditionId,
     /// The subscribers of the rendition.

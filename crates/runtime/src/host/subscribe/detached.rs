@@ -51,7 +51,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// The memory of a call while it waits. Calls counted as 0 have other bounds: `End` by the number of frames,
+    /// The memory of a call while it waits. Calls counted as 0 are bounded otherwise: `End` by the number of frames,
     /// `Dropped` by [`MAX_DROPS`], and `Update` by [`Backlog::updated`].
     fn cost(&self) -> usize {
         match self {
@@ -62,7 +62,7 @@ impl Call {
     }
 }
 
-/// State shared by both threads.
+/// State shared by the rendition's thread and the subscriber's thread.
 pub(super) struct Backlog {
     intake: Intake,
     /// Number of frames begun and not yet finished by the thread.
@@ -110,7 +110,7 @@ impl Backlog {
     }
 }
 
-/// The media thread's handle.
+/// A rendition's handle to a subscriber that has its own thread.
 pub(in crate::host) struct Detached {
     calls: Sender<Call>,
     backlog: Arc<Backlog>,

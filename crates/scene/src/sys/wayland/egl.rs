@@ -196,7 +196,7 @@ impl Egl {
             bits
         };
         let found = &configs[..usize::try_from(count).unwrap_or(0).min(CONFIGS)];
-        // Configurations with more bits come first in EGL's order.
+        // The sizes above are minimums, and EGL returns configurations with more colour bits first.
         let exact = found
             .iter()
             .filter(|config| bits(**config, number::RED_SIZE) == 8);

@@ -82,7 +82,7 @@ pub(super) struct Message {
     pub(super) name: String,
     /// The event's numbers, each at its position among the arguments; other arguments are 0.
     pub(super) numbers: [u32; ARGUMENTS],
-    /// The event's last text.
+    /// The event's last string argument.
     pub(super) text: Option<CString>,
 }
 
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// Sends a request that creates an object of this interface. From then on, the object's events are received. The
-    /// object gets the version `version`, or with `None` the version of `object`.
+    /// new object gets the version `version`; with `None`, it gets the version of `object`.
     ///
     /// # Errors
     /// As [`Connection::request`].

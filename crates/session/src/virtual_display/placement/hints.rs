@@ -34,9 +34,9 @@ pub(super) enum Kind {
 /// How a window receives the focus (ICCCM 2.0, section 4.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FocusModel {
-    /// Whether the focus is set to the window.
+    /// Whether the placement gives the focus to the window.
     pub(super) is_set: bool,
-    /// Whether the window is notified that it may take the focus.
+    /// Whether the placement notifies the window that it may take the focus (WM_TAKE_FOCUS).
     pub(super) is_notified: bool,
 }
 
@@ -117,7 +117,7 @@ impl WindowHints {
 }
 
 /// The kind of a window. `types` are its types, in its application's order of preference. `accompanies` states whether
-/// the window has a parent window.
+/// the window has the property WM_TRANSIENT_FOR.
 fn kind_of(atoms: &Atoms, types: &[Atom], accompanies: bool) -> Kind {
     let dialogs = [
         atoms._NET_WM_WINDOW_TYPE_DIALOG,

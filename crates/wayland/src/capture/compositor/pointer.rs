@@ -29,11 +29,11 @@ use openuvr_media::sys::memory::SharedMemory;
 /// four times the usual density).
 const LONGEST_SIDE: u32 = 1024;
 
-/// How long to wait for the next copy after the second and each further failed copy (guess: the same as for pictures).
+/// How long to wait before the next copy after two or more consecutive failed copies (guess: the same as for pictures).
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The maximum side of an image that is read, in pixels. It is also the maximum side of a [`CursorShape`]. Cursors of
-/// Wayland compositors have 24 to 64 pixels, times the scale.
+/// The maximum side of the part of an image that is read, in pixels. It is also the maximum side of a [`CursorShape`].
+/// Cursors of Wayland compositors have 24 to 64 pixels, times the scale.
 const MAX_SIDE: u32 = 256;
 
 /// The receiver of the pointer's events.
@@ -73,9 +73,9 @@ struct Image {
 }
 
 impl PointerWatch {
-    /// Watches the pointer on an output of `display`: the output with this name, or with `None`, the first output with
-    /// a mode. Returns `None` if the compositor does not support this. Also returns `None` if the output is rotated,
-    /// because the pointer's image would be rotated, too.
+    /// Watches the pointer on an output of `display`. `output` is the name of the output; `None` selects the first
+    /// output with a mode. Returns `None` if the compositor does not support this or has no such output. Also returns
+    /// `None` if the output is rotated, because the pointer's image would be rotated, too.
     ///
     /// # Errors
     /// Returns a one-line error if the display cannot be reached.
@@ -115,7 +115,8 @@ impl PointerWatch {
             self.stop();
         }
         if self.compositor.state.progress.is_failed() {
-            // A cursor of another size needs another buffer, so the next attempt must not wait.
+            // A copy also fails when the cursor changes its size, because the cursor then needs another buffer. The
+            // first retry must therefore not wait.
             self.stop();
             self.failures += 1;
             self.retry_at = (self.failures > 1).then(|| now + RETRY_INTERVAL);

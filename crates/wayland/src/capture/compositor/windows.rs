@@ -1,4 +1,4 @@
-//! The windows that the compositor lists, and the captured one.
+//! The windows that the compositor lists, and the search for the window to capture.
 //!
 //! Spec: `ext-foreign-toplevel-list-v1`.
 

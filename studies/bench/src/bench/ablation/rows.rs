@@ -154,7 +154,7 @@ impl Measured {
         let rows = FACTORS.iter().enumerate().map(|(factor, what)| {
             let mut row = self.row(&without_factor(factor), what.instead, Some(&ours));
             row.name = format!("without {}", what.name);
-            // The worth of an optimisation is the latency that is added without it.
+            // The worth of an optimisation is the additional latency of the row without it.
             row.worth_ms = row.worth_ms.map(|worth| -worth);
             row
         });

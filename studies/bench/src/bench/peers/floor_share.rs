@@ -1,5 +1,5 @@
-//! The latency of OpenUVR's own client as a share of GStreamer's, both without the floor: the time that the displays
-//! and the reader take without a stream.
+//! The latency of OpenUVR's own client as a share of GStreamer's, both without the floor. The floor is the time that
+//! the displays and the reader take without a stream.
 
 use openuvr_proto::units::Size;
 use openuvr_testbed::stats::Range;

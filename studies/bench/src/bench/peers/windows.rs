@@ -1,5 +1,5 @@
 //! Browser windows: the host's page with each of its rendering paths, and a page that only copies pictures. The latency
-//! of that page is the lower bound for such a window.
+//! of the page that only copies is the lower bound for a browser window.
 
 use openuvr_testbed::stats::Range;
 

@@ -129,7 +129,7 @@ impl Motion {
         ends.map_or(0.0, |(first, last)| last.0 - first.0)
     }
 
-    /// The pose at this time; `None` before the start and after the end of the motion.
+    /// The pose at this time; `None` before the start of the motion, and at its end or later.
     pub(super) fn at(&self, at: f64) -> Option<EulerPose> {
         let next = self.0.partition_point(|(when, _)| *when <= at);
         let ((from, before), (to, after)) = (self.0.get(next.checked_sub(1)?)?, self.0.get(next)?);

@@ -54,7 +54,7 @@ pub(super) struct File<'a> {
     other_cores: f64,
     /// The points without a measurement.
     incomplete: Vec<String>,
-    /// The points that measured the bench itself, each with the reason.
+    /// The unreliable points, each with the reason: the emulated link was late, or the bench missed many pictures.
     unreliable: Vec<String>,
     figures: Vec<Figure>,
 }

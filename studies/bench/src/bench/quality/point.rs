@@ -70,7 +70,7 @@ pub(super) struct Traffic {
 const HEADERS: f64 = 28.0;
 /// Maximum time until the first picture. Over the worst link, pairing alone takes seconds.
 const FIRST_PICTURE: Duration = Duration::from_secs(20);
-/// Warm-up for the first key frame and the first seconds of the rate control.
+/// Warm-up, so that the first key frame has been sent and the rate control has settled.
 const WARM_UP: Duration = Duration::from_millis(1500);
 
 /// A running stream of a clip over an emulated link, after the warm-up.
@@ -214,9 +214,9 @@ impl<'a> ClipStream<'a> {
 /// Reads the host's record in parts, so that a long stream's record is read only once.
 struct RecordReader {
     path: PathBuf,
-    /// The line with the names of the columns; empty before the first call.
+    /// The line with the names of the columns; empty before the first call of `new_rows`.
     heading: String,
-    /// Number of bytes that were read.
+    /// Number of bytes in the complete lines that were read.
     position: u64,
 }
 

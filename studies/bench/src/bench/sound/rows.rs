@@ -58,7 +58,7 @@ pub(super) struct Row {
     unheard: Option<usize>,
     /// Audio latency from capture to playback, as the client reports it: one median per second.
     reported_ms: Option<Summary>,
-    /// The last target delay of each repetition.
+    /// The target playout delay in the client's last report of each repetition.
     delay_ms: Option<Range>,
     /// Total number of concealed sample frames.
     concealed: Option<u64>,
@@ -78,7 +78,7 @@ pub(super) struct LinkRow {
     sound_ms: Option<Summary>,
     offset_ms: Option<Summary>,
     unheard: usize,
-    /// The last target delay.
+    /// The target playout delay in the client's last report.
     delay_ms: Option<f64>,
     concealed: Option<u64>,
     /// The duration of the longest concealment, including the silence after it.

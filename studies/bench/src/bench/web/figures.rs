@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::variant::Variant;
 use crate::bench::rig::BrowserMeasurement;
 
-/// The steps of a frame to a browser. A browser does not report Decoded.
+/// The steps of a frame on its way to a browser. A browser does not report Decoded.
 const STEPS: [(&str, &str); 8] = [
     ("drawn", "Captured"),
     ("Captured", "Converted"),
@@ -66,15 +66,15 @@ pub(super) struct Browser {
     /// From the browser's creation of the event to its arrival at the page.
     pub(super) page_ms: Option<Summary>,
     pub(super) presses_lost: usize,
-    /// The latency of a click from the host's sink to the browser's sink; and this latency minus the latency from its
-    /// flash to the hand-over.
+    /// `sound_ms`: the latency of an audio click from the host's sink to the browser's sink. `offset_ms`: that latency
+    /// minus the latency of the click's flash, from its drawing to the hand-over to the compositor.
     pub(super) sound_ms: Option<Summary>,
     pub(super) offset_ms: Option<Summary>,
     /// Number of clicks at the host's sink without a counterpart at the browser's sink. `None` without sound.
     pub(super) unheard: Option<usize>,
     pub(super) host_cores: Option<Range>,
     pub(super) browser_cores: Option<Range>,
-    /// The p99 of the emulated link's own lateness in each run; the maximum over all runs.
+    /// The p99 of the emulated link's own lateness: the maximum of all runs.
     pub(super) link_late_ms: Option<f64>,
     /// The browser's own counters, one set for each run. They count from the start of the run.
     pub(super) statistics: Vec<Statistics>,

@@ -21,7 +21,8 @@ pub(super) struct Goals {
     freeze_ms: f64,
     /// Maximum median A/V offset, in either direction.
     offset_ms: f64,
-    /// Maximum increase that observers cause in the p50 and p99 latency of OpenUVR's own client, which plays.
+    /// Maximum increase that observers cause in the p50 and p99 latency of OpenUVR's own client, which has the player
+    /// role.
     player_p50_ms: f64,
     player_p99_ms: f64,
     /// Maximum CPU use of the host for each additional video player, in percent of a core.

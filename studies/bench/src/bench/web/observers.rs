@@ -99,7 +99,7 @@ pub(super) struct Beside {
     pub(super) host_cores: Option<Range>,
     /// Number of encoders that a host opened: the maximum of the repetitions.
     pub(super) encoders_opened: usize,
-    /// Number of missing and duplicate rows of all subscribers in the record.
+    /// Number of missing and duplicate rows in the host's record, for all subscribers together.
     pub(super) unaccounted: usize,
     /// For each repetition, the subscribers and the outcomes of their frames.
     pub(super) company: Vec<ObserverResults>,

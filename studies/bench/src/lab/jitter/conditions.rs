@@ -21,7 +21,8 @@ const EVERY: u64 = 1_000_000;
 /// Conditions shared by all cells of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Conditions {
-    /// The kernel's version from `uname -v`, which includes PREEMPT_RT or PREEMPT_DYNAMIC.
+    /// The kernel's version from `uname -v`, which may name the preemption model, such as PREEMPT_RT or
+    /// PREEMPT_DYNAMIC.
     pub(super) kernel: String,
     /// Whether the kernel has the RT patch (`/sys/kernel/realtime`).
     pub(super) real_time_kernel: bool,
@@ -85,8 +86,8 @@ impl Conditions {
     }
 }
 
-/// Sleeps until absolute times in a thread of the highest permitted priority, and records the time of each wake-up.
-/// This is `cyclictest` with our own clock and file format.
+/// Sleeps until absolute times in a thread with OpenUVR's highest real-time priority, if the system permits it. Records
+/// the time of each wake-up. This is `cyclictest` with our own clock and file format.
 fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
     let count = u64::try_from(lasting.as_nanos())? / EVERY;
     let scheduler = Scheduler::new();

@@ -257,8 +257,8 @@ impl Probes {
                 _ => {}
             }
             let now = policies(child.id());
-            // Some threads start only now, and at the end all threads exit. Keep the policies of the largest number of
-            // threads.
+            // Some threads start only now, and at the end all threads exit. Keep the policies from the time with the
+            // most threads.
             if now.values().sum::<usize>() >= running.policies.values().sum() {
                 running.policies = now;
             }

@@ -14,7 +14,7 @@ use super::{Capture, file};
 
 type Rows = Vec<Vec<String>>;
 
-/// Nanoseconds of a millisecond.
+/// Nanoseconds per millisecond.
 pub(super) const MS: f64 = 1e6;
 
 /// Writes and prints the tables of one capture.

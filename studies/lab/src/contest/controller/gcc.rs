@@ -32,8 +32,8 @@ const RESPONSE: Duration = Duration::from_millis(100);
 /// Packet size and frame rate of the additive increase (section 5.5).
 const PACKET_BITS: f64 = 1200.0 * 8.0;
 const FRAMES: f64 = 30.0;
-/// Loss shares below which the loss-based controller increases and above which it decreases the rate, and the factor of
-/// an increase (section 6).
+/// The loss-based controller increases the rate below the first share of losses, and decreases it above the second. The
+/// third value is the factor of an increase (section 6).
 const LOW_LOSS: f64 = 0.02;
 const HIGH_LOSS: f64 = 0.1;
 const LOSS_GROWTH: f64 = 1.05;

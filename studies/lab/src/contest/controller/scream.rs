@@ -1,7 +1,8 @@
 //! SCReAM version 2 (draft-johansson-ccwg-rfc8298bis-screamv2), with and without L4S.
 //!
 //! A reference window limits the bytes in flight, and determines the target rate. The window shrinks after losses,
-//! marks and queueing delay, at most once per round trip, and grows with the acknowledged bytes.
+//! marks and queueing delay, at most once per round trip, or once per virtual round trip (25 ms) if that is shorter.
+//! The window grows with the acknowledged bytes.
 //!
 //! The following parts of the draft are omitted: the optional restriction by delay variation, the compensation for
 //! clock drift, relaxed pacing near the maximum rate, and the compensations for small datagrams and for varying frame
@@ -76,7 +77,7 @@ pub(super) struct Scream {
 
 impl Scream {
     pub(super) fn new(range: Range, interval: Duration, l4s: bool) -> Scream {
-        // The window that gives the initial rate at the virtual round trip.
+        // The number of bytes that the initial rate sends in one virtual round trip.
         let start = range.start.0 as f64 / 8.0 * VIRTUAL_ROUND_TRIP.as_secs_f64();
         Scream {
             range,

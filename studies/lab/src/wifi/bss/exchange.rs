@@ -306,7 +306,8 @@ impl Bss {
     }
 
     /// Handles a failed exchange of a sender: increases its contention window, or resets it at the retry limit. At the
-    /// limit, it also drops the next packet if `drops`; packets sent without RTS have their own counts of retries.
+    /// limit, it also drops the next packet if `drops` is set. `drops` is not set if the packets were sent without RTS,
+    /// because each of these packets has its own count of retries.
     fn fail(&mut self, index: usize, drops: bool) {
         let (limit, end) = (self.setup.retry_limit, self.idle_from);
         let sender = &mut self.senders[index];

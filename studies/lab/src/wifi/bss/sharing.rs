@@ -57,7 +57,7 @@ impl Bss {
         let stations = shared.len();
         let table = self.table(stations);
         // The trigger's header and common part have 28 bytes. Each station adds 5 bytes. The trigger is sent at the
-        // rate of control frames, which follows from the length of an RTS.
+        // rate of control frames, which follows from the duration of an RTS.
         let trigger_bits = 8 * (28 + 5 * stations as u64);
         let per_symbol = if timing.rts > 40 * MICROSECOND {
             24

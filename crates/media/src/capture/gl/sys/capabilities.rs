@@ -95,8 +95,8 @@ impl Version {
 }
 
 impl Gl {
-    /// # Safety
-    /// A context must be current, and `loader` must find its functions.
+    /// # Safety A context must be current, and every function that `loader` returns must be the driver's function of
+    /// that name.
     pub(super) unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
         let missing = |what| {
             CaptureError(format!(
@@ -183,8 +183,7 @@ impl Gl {
     }
 }
 
-/// # Safety
-/// A context must be current in which `name` is a single integer.
+/// # Safety The current context must have `name` as a state variable that is a single integer.
 unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     let mut value = 0;
     // SAFETY: the caller upholds this function's contract. Each parameter is one number, so the call writes one number.
@@ -192,8 +191,8 @@ unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     value
 }
 
-/// Whether the context has the fixed-function pipeline: OpenGL before 3.1, and later versions that
-/// declare it.
+/// Whether this is OpenGL (not ES) with the fixed-function pipeline: versions before 3.1 that are not
+/// forward-compatible, and later versions that declare it.
 ///
 /// # Safety
 /// The context of this version must be current.

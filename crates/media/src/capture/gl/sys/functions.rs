@@ -116,7 +116,7 @@ functions! {
     }
 }
 
-/// Persistently mapped buffers: `glBufferStorage`, in ES with its extension's suffix.
+/// Persistently mapped buffers: `glBufferStorage`, or `glBufferStorageEXT` in ES.
 pub(super) type Storage = unsafe extern "C" fn(c_uint, isize, *const c_void, c_uint);
 
 /// # Safety

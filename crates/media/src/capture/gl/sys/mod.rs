@@ -97,11 +97,10 @@ impl ReadBack {
     /// # Errors
     /// [`CaptureError`] if no context is current or it lacks OpenGL 1.1 functionality.
     ///
-    /// # Safety
-    /// `loader` must return the driver's functions (or null). At each method call except [`ReadBack::retire`] and
-    /// `drop`, the context that is current now must be current on the calling thread, outside of `glBegin` and `glEnd`.
-    /// The host may hold pictures in the context's memory. Therefore, this value must be retired or dropped before the
-    /// context is destroyed or its display closed.
+    /// # Safety `loader` must return the driver's functions (or null). The read-back belongs to the context that is
+    /// current during this call. At each method call except [`ReadBack::retire`] and `drop`, this context must be
+    /// current on the calling thread, outside of `glBegin` and `glEnd`. The host may hold pictures in the context's
+    /// memory. Therefore, this value must be retired or dropped before the context is destroyed or its display closed.
     pub unsafe fn new(
         loader: Loader<'_>,
         sharing: Sharing,
@@ -150,8 +149,8 @@ impl ReadBack {
         }
     }
 
-    /// Reads a picture of `size` that the application has drawn. Never waits for the GPU, unless the context has no
-    /// pixel buffers or the read-back is [stateless](ReadBack::stateless).
+    /// Reads a picture of `size` that the application has drawn. Waits for the GPU only if the context has no pixel
+    /// buffers or the read-back is [stateless](ReadBack::stateless).
     pub fn read(&mut self, size: Size, what: ReadSource, drawn: RenderInfo) -> ReadStatus {
         self.poll();
         let reading = match self.start_read(size, what, drawn) {
@@ -178,9 +177,9 @@ impl ReadBack {
         }
     }
 
-    /// Waits, at most `timeout`, until all pending pictures have been submitted. Applications that continue only after
-    /// their picture has been sent call this method. Returns the ticket of the newest of these pictures; `None` on
-    /// timeout, if the host is gone, or if no picture was pending.
+    /// Waits, at most `timeout`, until all pending pictures have been submitted. Call this method in an application
+    /// that continues only after its picture has been sent. Returns the ticket of the newest of these pictures; `None`
+    /// on timeout, if the host is gone, or if no picture was pending.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);

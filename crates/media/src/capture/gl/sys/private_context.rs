@@ -19,8 +19,8 @@ use crate::capture::CaptureError;
 const NO_TIMEOUT: u64 = u64::MAX;
 /// Timeout of one wait for the application's drawing, in ns.
 const LOOK: u64 = 1_000_000_000;
-/// Maximum number of these waits. The picture is then drawn even if the application's drawing is not finished (guess: a
-/// device that needs longer is lost).
+/// Maximum number of waits of [`LOOK`]. After them, drawing in the private context continues even if the application's
+/// drawing is not finished (guess: a device that needs longer is lost).
 const LOOKS: u32 = 5;
 
 /// The private context.
@@ -33,8 +33,8 @@ pub struct PrivateContext {
 }
 
 // SAFETY: any thread may make a context current and use it, but only one thread at a time. `enter` borrows `self`
-// mutably, so only one thread holds the private context. The application's context is only queried, on the thread where
-// it is current.
+// mutably, so only one thread holds the private context. The application's context is used only on a thread where it is
+// current.
 unsafe impl Send for PrivateContext {}
 
 /// Keeps the private context current. When dropped, makes the previous context current again. On a GPU, the

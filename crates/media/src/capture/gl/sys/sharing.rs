@@ -247,8 +247,8 @@ impl Shared {
 
     /// Destroys the context. No thread may hold it.
     pub(super) fn destroy(self) {
-        // SAFETY: display and context are still valid, because the contract of `ReadBack::new` requires that the
-        // display is closed later.
+        // SAFETY: display and context are still valid: the contracts of `ReadBack::new` and `PrivateContext::new`
+        // forbid closing the display before this call.
         unsafe {
             match &self.maker {
                 ContextApi::Glx(glx) => (glx.destroy)(self.display, self.context),

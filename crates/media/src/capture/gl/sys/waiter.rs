@@ -31,7 +31,7 @@ struct Worker {
     context: Shared,
 }
 
-/// State shared by the two threads.
+/// State shared by the application's thread and the waiting thread.
 #[derive(Default)]
 struct Line {
     state: Mutex<State>,
@@ -43,7 +43,7 @@ struct State {
     queue: VecDeque<Flight>,
     /// Whether a picture has been taken from the queue and is not submitted yet.
     busy: bool,
-    /// The ticket of the newest picture that this thread submitted.
+    /// The ticket of the newest picture that the waiting thread submitted.
     ticket: Option<Ticket>,
     /// Whether the thread should end.
     end: bool,

@@ -2,8 +2,8 @@
 
 use ash::vk;
 
-/// Registers a command buffer with lower layers. A layer must call this for each command buffer
-/// that it allocates below the loader (`PFN_vkSetDeviceLoaderData`).
+/// Sets the loader's dispatch pointer in a command buffer (`PFN_vkSetDeviceLoaderData`). A layer must call this for
+/// each command buffer that it allocates itself, because such an allocation does not pass through the loader.
 pub type InitCommands = unsafe extern "system" fn(vk::Device, vk::CommandBuffer) -> vk::Result;
 
 /// A device with the handles to create buffers and commands.

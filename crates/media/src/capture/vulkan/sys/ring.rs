@@ -205,7 +205,7 @@ impl Ring {
             .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
-            // If the thread has panicked, it did so in the submitter, and no longer holds a slot.
+            // The thread catches a panic of the submitter, so the join does not fail.
             let _ = waiter.join();
         }
         let passed = std::mem::take(&mut self.shared.state().passed);

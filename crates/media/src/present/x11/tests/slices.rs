@@ -128,7 +128,7 @@ fn pointer_and_text_stay_over_new_rows() {
     it.presenter.cursor(&cursor(place(60, 20))).expect("drawn");
     let new: Vec<u8> = old.iter().map(|value| value ^ 0x3f).collect();
     let row = size.width as usize * 4;
-    // The text reaches from row 8 to 34. The slices end within the text, at its end, and below it.
+    // The text box covers rows 8 to 34. The slices end within the box, just above its last row, and below the box.
     for rows in [0..20, 20..34, 34..61] {
         let (start, end) = (rows.start as usize, rows.end as usize);
         let canvas = it.presenter.canvas().expect("lent");

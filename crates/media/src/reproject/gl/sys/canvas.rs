@@ -30,7 +30,8 @@ pub(in super::super) struct Patch {
     pub(in super::super) corner: [f32; 2],
     /// Picture pixels per window pixel.
     pub(in super::super) per_pixel: [f32; 2],
-    /// The mapping from the patch's pixels to the eye's pixels, as the rows of a matrix.
+    /// The mapping from pixels of the displayed picture, relative to `corner`, to the eye's pixels, as the rows of a
+    /// matrix.
     pub(in super::super) how: Vec<f32>,
     /// The eye's area in the picture: left, top, width, height.
     pub(in super::super) eye: [f32; 4],

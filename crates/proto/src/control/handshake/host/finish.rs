@@ -100,8 +100,8 @@ impl HostHandshake {
         finish: &Finish,
         standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Result<(Keys, PublicKey, Paired), Rejection> {
-        // The window is checked again, so concurrent exchanges are treated as if they ran one after the other, with the
-        // same delays.
+        // The window is checked again, so its limits and delays apply to concurrent exchanges as if the exchanges ran
+        // one after the other.
         if self.admitting(now, from)?.serial != window {
             return Err(Refusal(Reason::PairingClosed, 0).into());
         }

@@ -1,8 +1,7 @@
-//! A PIN that a client sends in the clear over a connection that is sealed by other means, such as a browser's
-//! connection.
+//! A PIN that a client sends as text inside a connection that is sealed by other means, such as a browser's connection.
 //!
 //! The PIN counts as a try in the same pairing window as the PINs that [`super::finish`] verifies, with the same
-//! limits, and the first success closes the window. Unlike a handshake, a PIN in the clear does not prove that there is
+//! limits, and the first success closes the window. Unlike a handshake, a PIN sent as text does not prove that there is
 //! no on-path attacker. The connection itself must prove this.
 
 use serde::{Deserialize, Serialize};

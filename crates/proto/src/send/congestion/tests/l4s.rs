@@ -34,7 +34,8 @@ fn marks_keep_the_rate_near_the_capacity_without_a_queue() {
         let targets = targets(&mut path, 17, mbps);
         let mean = targets.iter().sum::<f64>() / targets.len() as f64;
         let share = mean / mbps as f64;
-        // The pacing rate, 1.75 times the target, is below the capacity.
+        // The pacing rate, 1.75 times the target, settles near the capacity, so the target stays well below the
+        // capacity.
         assert!((0.5..0.75).contains(&share), "{mbps}: {mean} Mb/s");
         let marked = path.marked;
         assert!(marked > 0, "{mbps}");
@@ -76,7 +77,8 @@ fn marked_bursts_hardly_lower_the_rate() {
     assert!(least >= 18.0, "{least} Mb/s");
     let sorted = latencies(&path, from);
     let median = sorted[sorted.len() / 2];
-    // A frame of 42 kB takes 6.7 ms at 50 Mb/s, and 14 ms at 24 Mb/s.
+    // A frame of 42 kB takes 6.7 ms at the link's rate, and 9.5 ms at the minimum pacing rate of 35 Mb/s. The path adds
+    // 5 ms.
     assert!(median <= 15, "{median} ms");
 }
 

@@ -103,8 +103,8 @@ impl Arrival {
         }
     }
 
-    /// The Kalman filter (section 5.3). `variation` is the change of the delay, and `interval` the time between two
-    /// groups.
+    /// The Kalman filter (section 5.3). `variation` is the change of the delay, and `interval` the time between the
+    /// send times of two groups.
     fn filter(&mut self, variation: f64, interval: f64) {
         let residual = variation - self.gradient;
         let limit = 3.0 * self.noise.sqrt();
@@ -119,7 +119,7 @@ impl Arrival {
         self.samples = (self.samples + 1.0).min(MOST_SAMPLES);
     }
 
-    /// The overuse detector (section 5.4). `elapsed` is the time between two groups.
+    /// The overuse detector (section 5.4). `elapsed` is the time between the arrivals of two groups.
     fn detect(&mut self, elapsed: f64) {
         let value = self.gradient * self.samples;
         if value > self.threshold {

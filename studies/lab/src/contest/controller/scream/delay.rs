@@ -13,8 +13,8 @@ const GAIN: f64 = 0.25;
 /// Lengths of the histories for variance and mean.
 const HISTORY: usize = 200;
 const RECENT: usize = 50;
-/// Share of round trips with losses above which a competing flow is assumed, and the gain of the average of this share
-/// (guess: 100 round trips).
+/// If the share of round trips with losses exceeds the first value, a competing flow is assumed. The second value is
+/// the gain of the average of this share (guess: 100 round trips).
 const LOSS_RATE: f64 = 0.002;
 const LOSS_GAIN: f64 = 0.01;
 

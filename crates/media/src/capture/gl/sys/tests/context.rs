@@ -385,7 +385,8 @@ impl Egl {
                 (functions.attribute)(display, config, name, &raw mut value);
                 value
             };
-            // Configurations with more bits come first.
+            // `eglChooseConfig` puts configurations with more bits first, so the first one may have more than 8 bits
+            // per colour.
             let usual = |config: &*mut c_void| {
                 let bits = [EGL_RED_SIZE, EGL_GREEN_SIZE, EGL_BLUE_SIZE];
                 bits.iter().all(|name| attribute(*config, *name) == 8)

@@ -182,8 +182,8 @@ fn pictures_are_read_bit_exact() {
     assert!(contexts >= 18, "{contexts}");
 }
 
-/// The only test that can run on a GPU without a display (`OPENUVR_EGL_DEVICE=0`). On a GPU, no picture is finished
-/// immediately.
+/// Apart from the measurements in [`cost`], the only test that can run on a GPU without a display
+/// (`OPENUVR_EGL_DEVICE=0`). On a GPU, no picture is finished immediately.
 #[test]
 fn without_a_display_pictures_arrive_exactly_and_in_order() {
     let Some(egl) = Egl::open(None, SIZE, ContextConfig::of(Profile::Core, 4, 5)) else {

@@ -1,5 +1,5 @@
-//! The ring on a real device: Mesa's lavapipe, which renders on the CPU, or the first device with `OPENUVR_VULKAN_DEVICE=0`.
-//! There is no window and no layer.
+//! The ring on a real device: Mesa's lavapipe, which renders on the CPU, or the device whose index is in
+//! `OPENUVR_VULKAN_DEVICE`. There is no window and no layer.
 
 use std::time::Duration;
 
