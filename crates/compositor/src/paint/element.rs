@@ -92,9 +92,9 @@ impl Mapping {
         };
         let (u, v) = match self.orientation.turns {
             0 => (across, down),
-            1 => (height - down, across),
+            1 => (down, width - across),
             2 => (width - across, height - down),
-            _ => (down, width - across),
+            _ => (height - down, across),
         };
         #[expect(
             clippy::cast_possible_truncation,
