@@ -182,7 +182,7 @@ impl Playout {
         let Some(echo) = end.pose else { return };
         let shown = self.shown_pose.replace(echo.pose);
         let is_new = shown.is_none_or(|shown| seq::newer(echo.pose.0, shown.0));
-        if is_new && report.echo == EchoKind::None && report.age.imu_to_display.is_some() {
+        if is_new && report.motion_to_photon.is_none() && report.age.imu_to_display.is_some() {
             report.motion_to_photon = report.age.imu_to_display;
             report.echo = EchoKind::Consumed;
         }

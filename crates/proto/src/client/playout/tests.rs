@@ -4,11 +4,12 @@ use crate::control::negotiate::{ClientConstraints, Offer, Role};
 use crate::ecn::{Ecn, EcnCounts};
 use crate::id::{ConfigEpoch, SessionId};
 use crate::input::event::InputEvent;
+use crate::pose::Pose;
 use crate::recv::ArrivalTimes;
 use crate::send::packetize::SendBuf;
 use crate::send::plane::MediaSender;
 use crate::trace::Fidelity;
-use crate::wire::video::{DrawingTimes, Extensions, FrameHeader, InputEcho, SlicePlace};
+use crate::wire::video::{DrawingTimes, Extensions, FrameHeader, InputEcho, PoseEcho, SlicePlace};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -104,6 +105,38 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
     let motion = [finish(2, 50, 2), finish(3, 60, 1), finish(4, 70, 3)];
     let motion = motion.map(|report| report.motion_to_photon);
     assert_eq!(motion, [None, None, Some(MS * 42)]);
+}
+
+#[test]
+fn the_first_frame_of_a_pose_reports_its_latency_after_an_input() {
+    let (mut playout, mut session) = client();
+    let moved = InputEvent::PointerRelative { dx: 1, dy: 1 };
+    session.input(at(5), moved, at(5));
+    let head = Pose::new([0.0; 3], [0.0, 0.0, 0.0, 1.0]).unwrap();
+    let poses = [10, 20, 30].map(|ms| session.pose(at(ms), head, at(ms)));
+    let mut finish = |frame, ms, pose| {
+        let FrameResult::Completed(mut end) = out(frame, at(ms), 1) else {
+            unreachable!("it completed");
+        };
+        end.pose = Some(PoseEcho {
+            pose,
+            at: head,
+            display: None,
+        });
+        let result = FrameResult::Completed(end);
+        let (now, shown) = (at(ms) + MS * 2, shown(at(ms)));
+        let report = playout.finish(now, ViewId::FIRST, &result, &shown, &mut session);
+        (report.motion_to_photon, report.echo)
+    };
+    // The first frame is also the first to show the input. All frames echo the input, which is the newest one.
+    let injected = Some(MS * 37);
+    assert_eq!(finish(1, 40, poses[0]), (injected, EchoKind::Injected));
+    let drawn = Some(MS * 32);
+    assert_eq!(finish(2, 50, poses[1]), (drawn, EchoKind::Consumed));
+    assert_eq!(finish(3, 60, poses[1]).0, None, "the same pose again");
+    assert_eq!(finish(4, 70, poses[0]).0, None, "an older pose");
+    let drawn = Some(MS * 52);
+    assert_eq!(finish(5, 80, poses[2]), (drawn, EchoKind::Consumed));
 }
 
 #[test]
