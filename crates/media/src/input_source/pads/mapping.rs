@@ -300,9 +300,13 @@ impl Mapping {
                 }
             };
             match *target {
-                // The threshold is half of the range, as in SDL.
-                Target::Button(button) if value > FULL / 2 => state.buttons |= button.bit(),
-                Target::Button(_) => {}
+                // The threshold is the middle of the range, as in SDL.
+                Target::Button(button) => {
+                    let middle = if whole { 0 } else { FULL / 2 };
+                    if value > middle {
+                        state.buttons |= button.bit();
+                    }
+                }
                 Target::Trigger(n) => {
                     let pulled = if whole { (value + FULL) / 2 } else { value };
                     let pulled = u16::try_from(pulled.clamp(0, FULL)).unwrap_or(0);

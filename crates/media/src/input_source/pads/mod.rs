@@ -364,10 +364,13 @@ fn is_pad(path: &Path) -> bool {
         .unwrap_or_default();
     let keys = format!("/sys/class/input/{name}/device/capabilities/key");
     let words = fs::read_to_string(keys).unwrap_or_default();
-    let bit = usize::from(crate::pad::codes::BTN_SOUTH);
-    let word = words.split_whitespace().rev().nth(bit / 64);
-    let word = word.and_then(|word| u64::from_str_radix(word, 16).ok());
-    word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    let bit = u32::from(crate::pad::codes::BTN_SOUTH);
+    let word = words
+        .split_whitespace()
+        .rev()
+        .nth((bit / usize::BITS) as usize);
+    let word = word.and_then(|word| usize::from_str_radix(word, 16).ok());
+    word.is_some_and(|word| word >> (bit % usize::BITS) & 1 == 1)
 }
 
 #[cfg(test)]
