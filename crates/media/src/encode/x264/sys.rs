@@ -507,8 +507,11 @@ unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *
 /// Raises the calling thread's priority by one level, or restores it. Without real-time scheduling
 /// or permission, nothing happens. The call is cheap if nothing changes.
 pub(super) fn boost_priority(more: bool) {
-    thread_local!(static BOOSTED: Cell<bool> = const { Cell::new(false) });
-    if BOOSTED.replace(more) == more {
+    thread_local! {
+        static REQUESTED: Cell<bool> = const { Cell::new(false) };
+        static RAISED: Cell<bool> = const { Cell::new(false) };
+    }
+    if REQUESTED.replace(more) == more || !more && !RAISED.replace(false) {
         return;
     }
     let mut now = libc::sched_param { sched_priority: 0 };
@@ -517,7 +520,7 @@ pub(super) fn boost_priority(more: bool) {
         let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
         if policy == libc::SCHED_FIFO && libc::sched_getparam(0, &raw mut now) == 0 {
             now.sched_priority += if more { 1 } else { -1 };
-            libc::sched_setparam(0, &raw const now);
+            RAISED.set(libc::sched_setparam(0, &raw const now) == 0 && more);
         }
     }
 }
