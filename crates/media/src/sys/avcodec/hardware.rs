@@ -448,11 +448,11 @@ unsafe fn put(
     let field = unsafe { context.cast::<u8>().add(place).cast::<*mut AvBufferRef>() };
     // SAFETY: as above; the offset is a multiple of a pointer's size.
     if !unsafe { field.read() }.is_null() {
-        return Err("the codec already has a device".to_owned());
+        return Err("the codec already has a device or a pool of pictures".to_owned());
     }
     let reference = buffer.another();
     if reference.is_null() {
-        return Err("out of memory for a device".to_owned());
+        return Err("out of memory for a reference to a device or a pool of pictures".to_owned());
     }
     // SAFETY: the caller guarantees that the context has no other user, and that `place` is the offset of a pointer.
     unsafe { field.write(reference) };
