@@ -148,7 +148,7 @@ pub(crate) async fn servers(
 
 /// Sets whether the portal refuses new sessions. Running sessions continue.
 #[utoipa::path(
-    put, path = "/api/operator/draining", request_body = Drain, security(("cookie" = [])),
+    put, path = "/api/operator/draining", request_body = Drain, security(("cookie" = [], "csrf" = [])),
     responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem)),
 )]
 pub(crate) async fn drain(
@@ -184,7 +184,7 @@ pub(crate) async fn users(
 
 /// Creates an account with a generated password.
 #[utoipa::path(
-    post, path = "/api/operator/users", request_body = NewUser, security(("cookie" = [])),
+    post, path = "/api/operator/users", request_body = NewUser, security(("cookie" = [], "csrf" = [])),
     responses(
         (status = 201, body = MadeUser), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 409, description = "the account exists", body = Problem),
@@ -237,7 +237,7 @@ pub(crate) async fn add_user(
 
 /// Changes the rights of an account. Operators cannot revoke their own rights.
 #[utoipa::path(
-    put, path = "/api/operator/users/{name}", request_body = Rights, security(("cookie" = [])),
+    put, path = "/api/operator/users/{name}", request_body = Rights, security(("cookie" = [], "csrf" = [])),
     params(("name" = String, Path)),
     responses(
         (status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
