@@ -89,8 +89,8 @@ const COUNTED: &[(&str, &str)] = &[
     ("License", "licences"),
     ("WallDuration", "time"),
     ("TimeLimit", "time"),
+    ("SubmitJob", "submitted jobs"),
     ("Jobs", "jobs"),
-    ("SubmitJobs", "jobs"),
 ];
 
 /// Explains to the session's owner why a job is pending. The text for an unknown code contains the code itself.
@@ -141,6 +141,10 @@ mod tests {
         assert_eq!(
             in_words("QOSMaxJobsPerUserLimit"),
             "limit of its quality of service reached: jobs (QOSMaxJobsPerUserLimit)"
+        );
+        assert_eq!(
+            in_words("QOSMaxSubmitJobPerUserLimit"),
+            "limit of its quality of service reached: submitted jobs (QOSMaxSubmitJobPerUserLimit)"
         );
         assert_eq!(
             in_words("QOSMinGRES"),
