@@ -80,11 +80,11 @@ impl Inbox {
 /// Exchanges text in both directions until the host stops.
 pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
     let mut clipboard = shares.clipboard;
-    let (mut announced_to_client, mut announced_to_host) = (false, false);
+    let (mut announced_to_host, mut announced_to_client) = (false, false);
     let mut turn = || {
         if let Some(text) = lock(&inbox.text).take() {
             clipboard.offer(text.0)?;
-            if !std::mem::replace(&mut announced_to_client, true) {
+            if !std::mem::replace(&mut announced_to_host, true) {
                 notify(
                     shared,
                     "text copied by the player can be pasted here".to_owned(),
@@ -97,7 +97,7 @@ pub(super) fn run(shared: &Shared, shares: SharedClipboard, inbox: &Inbox) {
                 let sent = sessions.clipboard(ClipboardText(text));
                 shared.flush(&mut sessions);
                 drop(sessions);
-                if sent && !std::mem::replace(&mut announced_to_host, true) {
+                if sent && !std::mem::replace(&mut announced_to_client, true) {
                     notify(shared, "text copied here is sent to the player".to_owned());
                 }
             }
