@@ -57,7 +57,8 @@ impl Limits {
             // A temporary home directory lies in the session's own folder.
             let all = [own, home].into_iter();
             let apart = all.take(if home.starts_with(own) { 1 } else { 2 });
-            let mut files = MAX_FILES;
+            // Reaches 0 at the first file beyond the maximum.
+            let mut files = MAX_FILES + 1;
             let taken = apart
                 .map(|folder| disk_usage(folder, &mut files))
                 .sum::<u64>();
