@@ -51,17 +51,18 @@ impl Swscale {
         };
         let (luma, chroma) = (&mut self.luma, &mut self.chroma);
         let plane = picture.planes[0];
-        let head = height - 2;
+        let row = width * 4;
+        // The last two rows serve as the bytes behind the first part. If they are too short, one part has all rows.
+        let head = if 2 * row < sys::BEHIND { 0 } else { height - 2 };
         if head > 0 {
             scaler.rows(0, head, plane.data, plane.stride, luma, chroma)?;
         }
-        let row = width * 4;
         self.tail.clear();
         for n in head..height {
             (self.tail).extend_from_slice(&plane.data[n * plane.stride..][..row]);
         }
         self.tail.reserve(sys::BEHIND);
-        scaler.rows(head, 2, &self.tail, row, luma, chroma)
+        scaler.rows(head, height - head, &self.tail, row, luma, chroma)
     }
 
     fn picture(&self, size: Size) -> Picture<'_> {
