@@ -36,13 +36,13 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Make this machine the access point of its clients
 ///
 /// A client that joins the access point reaches the host directly, without a router in between. The command scans the
-/// bands. In the first band of --band that has a permitted channel, it uses the channel with the least interference,
-/// and the largest width up to --width that the card and the country's rules permit. The command shows the network's
-/// name and key as text and as a QR code. Ctrl-C ends the access point and restores the card.
+/// bands. In the first band of --band that has a permitted channel, it uses the largest width up to --width that the
+/// card and the country's rules permit, and the channel with the least interference at this width. The command shows
+/// the network's name and key as text and as a QR code. Ctrl-C ends the access point and restores the card.
 ///
 /// Run this command in addition to `openuvr host`. It needs the program iw. If NetworkManager manages the card, nothing
-/// else is needed; NetworkManager then chooses the channel's width, and 6 GHz, --radar and --channel survey are not
-/// supported. Otherwise, the command also needs root, hostapd and dnsmasq.
+/// else is needed, except root for --country; NetworkManager then chooses the channel's width, and 6 GHz, --radar and
+/// --channel survey are not supported. Otherwise, the command also needs root, hostapd and dnsmasq.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Wireless interface [default: the only free interface]
@@ -175,9 +175,8 @@ impl Args {
 
 /// Runs an access point until a signal arrives, or carries out `--list-channels` or `--clean-up`.
 ///
-/// # Errors
-/// Returns a one-line error if this machine cannot be an access point, or if the access point ends by itself. In this
-/// case, the changes to the card are reversed.
+/// # Errors Returns a one-line error if this machine cannot be an access point, or if the access point ends by itself.
+/// After any error, the changes to the card are reversed.
 pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     let folder = journal::folder()?;
     let interrupted = journal::reverse_interrupted(&folder)?;
@@ -300,7 +299,7 @@ fn follow(
     running.follow(stop)
 }
 
-/// Fails unless this process runs as root, and the card has no network.
+/// Returns an error if this process does not run as root, or if the interface is in use.
 fn check_permission(card: &Card, found: &Interface) -> Result<()> {
     let interface = &card.interface;
     if !geteuid().is_root() {

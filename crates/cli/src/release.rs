@@ -17,8 +17,8 @@ pub(crate) const COMMAND: &str = "release-when-killed";
 /// The message that the host sends at a normal end, after it has released everything itself.
 const DONE: &[u8] = b"done\n";
 
-/// Release keys and buttons pressed by XTEST when standard input closes without a message (internal; started by
-/// `openuvr host`)
+/// When standard input closes without a message, release the keys and buttons that XTEST has pressed (internal; started
+/// by `openuvr host`)
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// X display

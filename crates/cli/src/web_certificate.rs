@@ -11,8 +11,8 @@ use crate::gateways;
 ///
 /// The certificate belongs to a certificate authority that the host has generated (`web-authority.pem` next to the
 /// host's keys). The authority signs the page's certificate and all later certificates of the page. It can sign only
-/// for this host's names and for addresses of private networks. Install the certificate in each browser or system that
-/// should trust the page:
+/// for this host's names and addresses, and for addresses of private networks. Install the certificate in each browser
+/// or system that should trust the page:
 ///
 ///   openuvr web-certificate > openuvr.crt
 ///
@@ -26,8 +26,7 @@ pub(crate) struct Args {
 
 /// Prints the certificate.
 ///
-/// # Errors
-/// Returns an error with a one-line message if the file cannot be read or created.
+/// # Errors Returns an error with a one-line message if the authority's file cannot be read or created.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let dir = args.config_dir.clone().map_or_else(config_dir, Ok)?;
     print!("{}", gateways::page_authority(&dir)?);

@@ -52,7 +52,7 @@ use openuvr_testbed::stats::{Frames, Summary};
 /// Ctrl-C, or after 20 seconds if it was not started from a terminal. At the end, it stops everything that it started.
 ///
 /// Succeeds only if the client showed a picture that matches the host's picture and, with `--sound`, played the host's
-/// audio. With `--vr`, succeeds only if the pictures of both eyes carried the bar codes of the head poses.
+/// audio. With `--vr`, succeeds only if the bar codes in the pictures of both eyes match the head's motion.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Command line of an X11 application to stream instead of the scene
@@ -91,7 +91,7 @@ pub struct Args {
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// Run a virtual room, an OpenXR application, with openuvr xr, and stream it to a client that simulates a turning
+    /// Run a virtual room (an OpenXR application) with openuvr xr, and stream it to a client that simulates a turning
     /// head. Report the latency from a head movement to the pictures that show it, measured with the bar codes in the
     /// pictures of both eyes
     #[arg(long, conflicts_with_all = ["app", "host_display", "size", "sound", "web", "client_arg"])]
@@ -211,7 +211,7 @@ fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
     Ok((Some(display), name))
 }
 
-/// The client's display: `$DISPLAY`, or a virtual display of this size and its server.
+/// The client's display (`$DISPLAY`, or a virtual display of this size), and its server if the demo has started it.
 fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, String)> {
     let own = std::env::var("DISPLAY").ok();
     if let Some(own) = own.filter(|name| !name.is_empty() && !args.headless) {
@@ -356,7 +356,7 @@ struct Verdict {
     /// pictures are blank.
     shown: Option<Shot>,
     /// The host's picture that is most similar to `shown`. `None` if `shown` is blank, because equal blank pictures
-    /// prove nothing.
+    /// prove nothing, or if none of the host's pictures has the size of `shown`.
     source: Option<Source>,
 }
 

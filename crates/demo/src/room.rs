@@ -10,9 +10,9 @@ use openuvr_testbed::stats::Summary;
 
 /// Show a virtual room, as an OpenXR application for any runtime.
 ///
-/// It draws with Vulkan and needs no display server. At the top left of each eye's picture, a bar
-/// code encodes the frame number, the predicted display time, and the viewing direction for which
-/// it was drawn. Ends on Ctrl-C, or when the runtime ends the session.
+/// It draws with Vulkan and needs no display server. At the top left of each eye's picture, a bar code encodes the
+/// frame number, the predicted display time, and the viewing direction for which the picture was drawn. Ends on Ctrl-C,
+/// or when the runtime ends the session.
 ///
 /// To use OpenUVR's own runtime: openuvr xr -- openuvr room
 #[derive(clap::Args, Clone, Debug)]

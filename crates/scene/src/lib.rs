@@ -55,9 +55,8 @@ pub struct Args {
     /// X display to open the window on, such as :1 (default: $DISPLAY)
     #[arg(long)]
     display: Option<String>,
-    /// Wayland display to open the window on, by name or the path of its socket. Without a value, it is
-    /// $WAYLAND_DISPLAY. Without --display and --wayland, the window opens on $DISPLAY, or on $WAYLAND_DISPLAY if
-    /// $DISPLAY is not set
+    /// Name or socket path of the Wayland display to open the window on. Without a value, it is $WAYLAND_DISPLAY.
+    /// Without --display and --wayland, the window opens on $DISPLAY, or on $WAYLAND_DISPLAY if $DISPLAY is not set
     #[arg(
         long,
         value_name = "SOCKET",

@@ -55,10 +55,10 @@ const SYSTEM_PATHS: [&str; 12] = [
     "/run/systemd/resolve",
 ];
 
-/// Folders with secrets among the system files. They are replaced by empty folders if they exist.
+/// Folders among the system files that contain secrets. They are replaced by empty folders if they exist.
 const HIDDEN_FOLDERS: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
 
-/// Files with secrets among the system files. They are replaced by empty files if they exist.
+/// System files that contain secrets. They are replaced by empty files if they exist.
 const HIDDEN_FILES: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
 
 /// GPU devices.
@@ -125,8 +125,7 @@ pub(crate) struct Confinement<'a> {
 impl Confinement<'_> {
     /// The command line that starts `words` in this confinement.
     ///
-    /// # Errors
-    /// Returns an error if the executable of this program no longer exists.
+    /// # Errors Returns an error if the path of this program's executable cannot be determined.
     pub(crate) fn command_line(&self, words: &[OsString]) -> Result<Vec<OsString>> {
         if self.user.is_none() && !self.sandbox {
             return Ok(words.to_vec());
@@ -231,7 +230,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     supervise(command)
 }
 
-/// Removes secrets from the application's environment, and adds the addresses of its display.
+/// Removes secrets from the application's environment, and adds the cookie file and the Wayland socket of its display.
 fn set_environment(command: &mut Command, authority: Option<&Path>, wayland: Option<&Path>) {
     for variable in REMOVED_VARIABLES {
         command.env_remove(variable);
@@ -251,7 +250,7 @@ fn own_wayland(temporary: &Path) -> Option<PathBuf> {
     (socket.parent()?.parent() == temporary.parent()).then_some(socket)
 }
 
-/// Writes a copy of the cookie for the account of this process, because only root can read the session's own file.
+/// Writes a copy of the cookie for the account of this process, because only root can read the session's cookie file.
 fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     let file = temporary.join(COPIED_AUTHORITY);
     let mut options = fs::OpenOptions::new();

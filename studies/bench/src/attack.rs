@@ -46,17 +46,17 @@ use openuvr_clock as clock;
 /// The address must belong to this machine (to the network namespace of this process); any other address is refused. No
 /// attack needs a key, except probes, which only an admitted observer can send.
 ///
-/// The attacks on a portal start a portal. If an attack could prevent the portal from serving users, the list of
-/// sessions is requested 20 times a second. The attack on displays starts sessions, which need Xvfb; without Xvfb, it
-/// is skipped.
+/// The attacks on a portal start a portal. During portal-bodies, a logged-in user requests the list of sessions 20
+/// times a second. The attack on displays starts sessions, which need Xvfb; without Xvfb, it is skipped.
 ///
 /// An attack is inconclusive if it could neither send a datagram nor open a connection. An attack is withstood if
 /// memory grew by less than 20 MB, the attack's own criterion is met, and the client, if there is one, received at
 /// least 95 % of the complete frames of the run without attack. In `begins`, frames do not count: the client only has
-/// to reconnect. On a portal, each list must also have arrived within 200 ms, and the account's owner must have been
-/// able to log in; portal-bodies may take 67 MB: 32 KiB for each of 2,048 connections. Some attacks try to reach
-/// something that must be unreachable: none of these attempts may succeed, and a control attempt, at something
-/// reachable, must succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run was interrupted.
+/// to reconnect. In portal-bodies, each list must also have arrived within 200 ms, and memory may grow by 67 MB: 32 KiB
+/// for each of 2,048 connections. In portal-guesses, the account's owner must have been able to log in. Some attacks
+/// try to reach something that must be unreachable: none of these attempts may succeed, and a control attempt, at
+/// something reachable, must succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run was
+/// interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -96,9 +96,9 @@ enum Kind {
     Replay,
     /// Altered copies of the host's datagrams to the client, sent from the host's address
     Client,
-    /// Every second datagram of the client gets a source address that never answers
+    /// Every other datagram of the client gets a source address that never answers
     Paths,
-    /// An observer requests bursts of full datagrams 1000 times a second
+    /// An observer requests bursts of full-size datagrams 1000 times a second
     Probes,
     /// Random PINs, one after the other
     Pins,
@@ -114,7 +114,7 @@ enum Kind {
     PortalBodies,
     /// A portal: wrong passwords for one account from one IPv6 /64, then from twenty
     PortalGuesses,
-    /// A portal: another account opens its database files, which were world-readable before the portal started
+    /// A portal: another account opens the portal's database files, which were world-readable before the portal started
     PortalFiles,
     /// A portal: secrets in command lines, and in the environments of a session and its application
     PortalEnvironment,
@@ -177,7 +177,7 @@ const PROBES: u32 = 1000;
 /// after 2 s.
 const CUT: Duration = Duration::from_millis(2500);
 
-/// Interval at which the datagrams at an address that never answers are counted.
+/// Interval at which the datagrams that have arrived at the address that never answers are counted.
 const READ_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time within which the client must reconnect after its link has returned.
@@ -218,7 +218,7 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Runs the attacks on a host, after a run without attack.
+/// Runs the attacks on a host. Without `--host`, a run without attack precedes them.
 fn attack_host(
     args: &Args,
     kinds: &[Kind],
@@ -389,7 +389,7 @@ impl Target<'_> {
         Ok((struck, None))
     }
 
-    /// Gives every second datagram of the client a source address that never answers.
+    /// Gives every other datagram of the client a source address that never answers.
     fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (sends, receives) = silent_sockets(self.strangers()[0])?;
         let (mut drawn, mut datagram) = (0, [0; 2048]);

@@ -42,8 +42,7 @@ enum Study {
     ///
     /// With --to, the link is a relay: clients connect to the --listen address as if it were the host, and each client
     /// has its own link. With --bridge, the program forwards every Ethernet frame between two network interfaces. Run
-    /// it as root in a network namespace that has one end of each of two virtual cables (veth). Give these ends no
-    /// addresses.
+    /// it as root in a network namespace that has one end of each of two veth pairs. Give these ends no addresses.
     ///
     /// The program reports how late it releases datagrams. If the machine is too busy to keep the schedule (see
     /// --punctual and --max-late), or if there is no traffic, the run is invalid: the program reports this and exits
@@ -122,9 +121,10 @@ struct HopArgs {
     /// Limit of the bottleneck's queue, in bytes (k: 1024) or as a time (50ms). Datagrams beyond it are dropped
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
     queue: Queue,
-    /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. Before --queue is reached, all except
-    /// droptail mark ECN-capable packets with CE, and drop packets that are not ECN-capable. Without --rate, no queue
-    /// forms. A relay has one flow per client, and a bridge one flow per pair of addresses and ports
+    /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. Before the queue reaches --queue, all
+    /// except droptail mark ECN-capable packets with CE, and drop other packets; under high load, pie and dualpi2 drop
+    /// ECN-capable packets, too. Without --rate, no queue forms. A relay has one flow per client, and a bridge one flow
+    /// per protocol, addresses and ports (5-tuple)
     #[arg(long, value_name = "NAME", default_value_t)]
     aqm: Discipline,
     /// A script for the direction from the host; it starts with the values of the options above. If --down has no
@@ -135,7 +135,7 @@ struct HopArgs {
     /// and --down is absent, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
-    /// Instead of the link of the options above, emulate a Wi-Fi network with these NAME=VALUE pairs; see `openuvr lab
+    /// Instead of a link with the options above, emulate a Wi-Fi network with these NAME=VALUE pairs; see `openuvr lab
     /// wifi --help`. Clients are stations of the network and share its channel. The network generates background
     /// traffic only; words that describe video, such as fps, have no effect
     #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,

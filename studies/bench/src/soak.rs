@@ -30,9 +30,9 @@ use openuvr_testbed::pair::{self, Options, Pair, TemporaryDir};
 /// than 1 MiB or 1 %, whichever is more. The first half does not count, because buffers and the codecs' pools fill
 /// meanwhile.
 ///
-/// Then checks each row of the host's record: every captured frame must occur once, with one outcome. There is no
-/// verdict on a run that was interrupted, that took less than a minute, or that completed fewer than half of the
-/// requested frames. Exit status: 0 if the verdict is positive, 1 if not.
+/// Then checks each row of the host's record: every captured frame must occur once, with one outcome. A run cannot pass
+/// if it was interrupted, took less than a minute, or completed fewer than half of the requested frames. Exit status: 0
+/// if the run passed, 1 if not.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Duration of the stream, such as 60s, 10m or 1h
@@ -73,7 +73,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 /// Warm-up time before the first reading, until frames flow.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Minimum duration of a run. In a shorter run, growth within the tolerance could mean gigabytes per hour (a guess).
+/// Minimum duration of a run (a guess). In a shorter run, growth within the tolerance could mean gigabytes per hour.
 const LEAST: Duration = Duration::from_secs(60);
 
 /// Minimum share of requested frames that must be complete (a guess). With fewer, the run did not test streaming.

@@ -47,8 +47,8 @@ fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Opens pairing, waits until hosts have done so, and returns the text to print. Waits up to [`FIRST_TIMEOUT`] for the
-/// first host, then [`FURTHER_TIMEOUT`] for others.
+/// Requests the running hosts to open pairing, waits until hosts have opened it, and returns the text to print. Waits
+/// up to [`FIRST_TIMEOUT`] for the first host, then [`FURTHER_TIMEOUT`] for others.
 pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
     if let Some(pin) = &args.moonlight {
         return moonlight(dir, pin, args.name.as_deref(), now);

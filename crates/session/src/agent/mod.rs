@@ -49,7 +49,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exit code if this program has ended the session because of a limit, or because the application showed no
 /// picture. After a signal, the exit code is 0. If the session can't start, it is 1. Otherwise, it is the exit code in
-/// the host's report, which is usually the application's exit code.
+/// the host's report, which is usually the application's exit code. Without a report, it is derived from the host's
+/// exit status, and is never 0.
 const EXIT_TERMINATED: u8 = 70;
 
 /// The capture method for the application.
@@ -68,7 +69,7 @@ pub(crate) enum CaptureMethod {
 /// The kind of the display.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DisplayKind {
-    /// An X server without a screen
+    /// An X server with a virtual screen
     Xvfb,
     /// The host's own Wayland compositor
     Wayland,
@@ -230,9 +231,8 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 /// Runs until the session has ended.
 ///
-/// # Errors
-/// Returns an error if signals or orphans cannot be handled. If the session cannot start, the reason is printed as the
-/// session's result, and the exit code is 1.
+/// # Errors Returns an error if signals or orphaned processes cannot be handled. If the session cannot start, the
+/// reason is printed as the session's result, and the exit code is 1.
 pub fn run(args: Args) -> Result<ExitCode> {
     // The application must not inherit files that a cluster's launcher has left open.
     close_inherited_on_exec();

@@ -84,7 +84,7 @@ pub(super) struct Attempt {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum SocketKind {
-    /// A socket in the abstract namespace, which is visible in sandboxes with the host's network.
+    /// A socket in the abstract namespace. It is visible in sandboxes that share this machine's network namespace.
     Abstract,
     /// A socket in the file system.
     Path,

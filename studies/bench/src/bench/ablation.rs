@@ -32,10 +32,10 @@ use rows::{Ablation, Measured, Run};
 /// The output has groups of figures. "Cumulative" begins with a stream as screen grabbers and video libraries produce
 /// it, and adds one optimisation of OpenUVR at a time. "Leave-one-out" is OpenUVR without one optimisation.
 /// "Alternatives" replace a part of OpenUVR. "Links" compares links over a cable between two network namespaces (needs
-/// root). The last group is measured with a busy loop on each core. Latency is from drawn to visible, measured from
-/// pixels, of complete frames only. The output contains the median and the range over interleaved repetitions. A step
-/// smaller than its range is not significant. By default, the scene runs at 60.5 frames per second, so that each phase
-/// against a 60 Hz clock occurs within two seconds.
+/// root). The last group is measured with a busy loop on each core. Latency is the time from drawn to visible. It is
+/// measured from pixels, and only for complete frames. The output contains the median and the range over interleaved
+/// repetitions. A difference between two rows is significant only if their ranges do not overlap. By default, the scene
+/// runs at 60.5 frames per second, so that each phase against a 60 Hz clock occurs within two seconds.
 ///
 /// Configurations that can't run here are listed with the reason. Failed configurations are retried in each repetition,
 /// and each row contains its number of runs.
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 /// Frame rate of the stream, and of polling.
 const FPS: f64 = 60.0;
 
-/// Measures, prints the results, and writes them to a file if requested.
+/// Measures, prints the results, and writes them to files if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.options, 1.0)?;
     let Turns {

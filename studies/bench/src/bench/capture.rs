@@ -36,9 +36,9 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 /// time from a key press to its effect. Times, rates and cores are medians and ranges over interleaved repetitions; the
 /// share of complete frames is the minimum.
 ///
-/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland. Without these programs, they are
-/// left out unless `--ways` lists them. The scene's frames are counted on the scene's X display. With "session",
-/// "session-240", "virtual-xvfb" and "virtual-wayland", they are counted on the client's display instead, so that
+/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland. Without these programs, these
+/// methods are left out unless `--ways` lists them. The scene's frames are counted on the scene's X display. With
+/// "session", "session-240", "virtual-xvfb" and "virtual-wayland", they are counted on the client's display instead, so
 /// frames after the last visible frame do not count.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// The scene's target rate when it is unthrottled. No scene reaches it.
+/// The scene's target rate in runs without a frame limit. No scene reaches this rate.
 const UNHELD: f64 = 1000.0;
 
 /// Maximum number of key presses in a quick run.

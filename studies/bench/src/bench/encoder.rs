@@ -36,7 +36,8 @@ use crate::machine::{Load, Machine, QUIET};
 /// Measure one encoder: milliseconds, bits and PSNR of the scene's pictures.
 ///
 /// Times are in milliseconds, from a converted picture to its first and to its last slice. PSNR is that of luma,
-/// against the picture before its conversion. No stream is started. The first run records the scene.
+/// against the picture before its conversion. No stream is started. The first run records the scene; later runs use the
+/// recording.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:

@@ -32,18 +32,19 @@ use crate::result_file;
 ///
 /// Starts two virtual displays, with the scene on the first. On the second, compares the latency of a copier without
 /// codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080 with 20 Mb/s, and at 1280x720
-/// as strips of JPEG. With --cases, also compares them at 2560x1440, and at 120 frames per second. The scene runs at
-/// 60.25 frames per second, so that each phase against a 60 Hz clock occurs within four seconds.
+/// as strips of JPEG. --cases selects other cases, such as 2560x1440, or 120 frames per second. The scene runs at 60.25
+/// frames per second, so that each phase against a 60 Hz clock occurs within four seconds.
 ///
 /// Codec time is measured in the same run, on pictures of the same scene. Serial time is the total time of these steps,
 /// one after another: encoding with x264 (one slice, x264's own constant bitrate, a buffer of one frame), decoding of
 /// the whole picture, and both colour conversions. The ratio (end to end - floor) / serial rates the pipeline: 1 means
 /// no overlap and no additional delay.
 ///
-/// Only frames that the host recorded as complete are evaluated. Percentiles are nearest ranks. The frames due are the
-/// frames that the scene drew, read from the scene's display. If fewer than 99 % of the frames due are complete,
-/// nothing else is judged. If the scene drew too slowly, no rate is judged. If other processes used more than 0.1 core,
-/// the run prints multiples of the floor instead of milliseconds, and no verdict: measure on a quiet machine.
+/// Only frames that the host recorded as complete are evaluated. Percentiles use the nearest-rank method. The frames
+/// due are the frames that the scene drew (read from the scene's display), up to the number that the host may send. If
+/// fewer than 99 % of the frames due are complete, nothing else is judged. If the scene drew too slowly, neither CPU
+/// use nor bitrate is judged. If other processes used more than 0.1 core, the run prints multiples of the floor instead
+/// of milliseconds, and judges only bitrate and PSNR: measure on a quiet machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Cases to measure
@@ -143,7 +144,7 @@ const COMPARED: usize = 20;
 /// The host's default encoder. The serial time is defined for this encoder.
 const DEFAULT_ENCODER: &str = "x264";
 
-/// Measures, prints, and writes the samples.
+/// Measures the cases, prints the results, and writes them to files if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         args.seconds >= 1,

@@ -50,15 +50,16 @@ use openuvr_clock as clock;
 ///
 /// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay of 5 to 8 ms each
 /// way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for --duration. The figures of
-/// `narrow` are the longest freeze, the p99 latency from two seconds after the drop to the end of the narrow part, and
-/// the time until the rate has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB,
-/// and is measured from the first frame on.
+/// `narrow` are the longest gap, the p99 latency from two seconds after the drop to the end of the narrow part, and the
+/// time until the rate has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB, and is
+/// measured from the first frame on.
 ///
-/// The other cases use the Wi-Fi model of `openuvr lab hop`. `wifi` has one station, which loses a tenth of all
-/// MPDUs. `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the other three receive 40
-/// Mb/s and send 10 Mb/s in total. The figures of these cases include the link's own delay.
+/// The other cases use the Wi-Fi model of `openuvr lab hop`. `wifi` has one station, which loses a tenth of all MPDUs.
+/// `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the client, and three that
+/// together receive 40 Mb/s and send 10 Mb/s. The figures of these cases include the p99 of the link's own delay to the
+/// client.
 ///
-/// With --aqm, the bench simulates rate controllers instead: OpenUVR's, GCC or SCReAM shares a bottleneck with
+/// With --aqm, the bench instead simulates a rate controller (OpenUVR's, GCC or SCReAM) that shares a bottleneck with
 /// competing flows. The bench prints latency, complete frames, rates and fairness. With --json, it also writes time
 /// series.
 #[derive(clap::Args, Clone, Debug)]

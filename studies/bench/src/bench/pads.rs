@@ -53,7 +53,7 @@ struct Report {
     #[serde(flatten)]
     head: Heading,
     target_ms: f64,
-    /// Latency of all reports, over all repetitions.
+    /// Latency of the reports that the game read, over all repetitions.
     late_ms: Option<Summary>,
     /// The medians of the repetitions.
     p50_ms: Option<Range>,

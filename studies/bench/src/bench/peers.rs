@@ -47,14 +47,15 @@ use super::verdict::Verdict;
 /// them. A Moonlight client of OpenUVR's host is also measured. The floor is the latency without a stream, of a program
 /// that copies pictures from one display to the other.
 ///
-/// The figures are for the same scene at the same size and bitrate, read from the pixels of the receiver's display:
-/// latency from drawn to visible; distinct frames seen per second; the share of compared pictures that are intact (30
-/// dB of luma PSNR or more), and the median PSNR; traffic of the loopback device in both directions; cores used by
-/// sender and receiver; and, where keys reach the application, the time from a press to its effect. `loss` sends
-/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; TigerVNC (TCP), browsers,
-/// Moonlight and GamingAnywhere are not measured over this link. If a program is missing, its package is reported.
-/// GamingAnywhere has no package: the environment variable OPENUVR_GAMINGANYWHERE names the folder of its programs.
-/// Times, rates and cores are medians and ranges over interleaved repetitions.
+/// All figures are for the same scene at the same size, and at the same bitrate for programs with a bitrate option. The
+/// bench reads these figures from the pixels of the receiver's display: latency from drawn to visible; distinct frames
+/// seen per second; the share of compared pictures that are intact (30 dB of luma PSNR or more), and the median PSNR;
+/// and, where keys reach the application, the time from a press to its effect. It also measures the traffic in both
+/// directions, and the cores used by sender and receiver. `loss` sends datagrams through an emulated link with a delay
+/// of 2 ms each way and 1 % loss; TigerVNC (TCP), browsers, Moonlight and GamingAnywhere are not measured over this
+/// link. If a program is missing, its package is reported. GamingAnywhere has no package: the environment variable
+/// OPENUVR_GAMINGANYWHERE names the folder of its programs. Times, rates and cores are medians and ranges over
+/// interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -111,7 +112,7 @@ impl Link {
     }
 }
 
-/// OpenUVR's own client: with default scheduling, and with the scheduling of other programs.
+/// OpenUVR's own host and client: with default scheduling, and scheduled like the other programs.
 const OURS: [(&str, &str, &[&str]); 2] = [
     (
         "openuvr",
@@ -272,7 +273,7 @@ struct Output {
     floor: Option<Floor>,
     /// Time from each key press to its effect on the scene's own display, in ms.
     own_reaction_ms: Vec<f64>,
-    /// Names of the programs whose measurement failed. Runs before the failure count.
+    /// Names of the programs whose measurement failed. Their runs before the failure still count.
     incomplete: Vec<&'static str>,
     verdicts: Vec<Verdict>,
 }

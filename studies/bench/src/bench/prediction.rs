@@ -27,7 +27,7 @@ use crate::durations;
 /// samples the motion, with a noise of 0.02 degrees and 0.2 mm.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Recorded head motion: a CSV with lines seconds,x,y,z,yaw,pitch,roll in metres and degrees
+    /// Recorded head motion: a CSV file with lines of the form seconds,x,y,z,yaw,pitch,roll, in metres and degrees
     #[arg(long, value_name = "FILE")]
     motion: Option<PathBuf>,
     /// Samples per second of the tracker
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 /// Prediction horizons, in milliseconds.
 const HORIZONS: [u32; 8] = [10, 20, 30, 50, 75, 100, 125, 150];
 
-/// The sources of the velocity that are compared.
+/// The velocity sources that are compared.
 const WAYS: [&str; 4] = ["none", "two samples", "20 ms", "tracker"];
 
 /// Order statistics.

@@ -35,18 +35,17 @@ use setup::Setup;
 /// Each captured frame is compared with the picture that was displayed for it. If a frame did not arrive, it is
 /// compared with the picture that was displayed instead, so freezes count.
 ///
-/// PSNR is the PSNR of luma in decibels: 10 log10 of 255² over the mean squared difference. Above 37, differences are
-/// hardly visible; below 30, they are obvious. SSIM is the SSIM of luma, from 0 to 1, in windows of 8x8 pixels (Wang
-/// 2004). Each figure is given as the mean over all frames, which hides short drops, and as the mean of the worst batch
-/// of 150 frames.
+/// PSNR is the PSNR of luma in decibels: 10 log10(255² / mean squared difference). Above 37, differences are hardly
+/// visible; below 30, they are obvious. SSIM is the SSIM of luma, from -1 to 1 (equal pictures), in windows of 8x8
+/// pixels (Wang 2004). Each figure is given as the mean over all frames, which hides short drops, and as the mean of
+/// the worst batch of 150 frames.
 ///
 /// Delay is the round trip, with half of it each way. Loss is independent for each datagram, both ways. The bandwidth
-/// is limited both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper used). The GOP
-/// size is the number of frames from one key frame to the next; `none` is the default of openuvr host, with key frames
-/// only on demand.
-/// The stream's target is --bitrate. Limited bandwidths are measured with adaptive and with constant bitrate, and GOP
-/// sizes without loss and with a loss of 1 %; --points and --quick omit the constant bitrate and the loss. The network
-/// load includes IP and UDP headers.
+/// is limited both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the GamingAnywhere paper
+/// used). The GOP size is the number of frames from one key frame to the next; `none` is the default of openuvr host,
+/// with key frames only on demand. The stream's target is --bitrate. Limited bandwidths are measured with adaptive and
+/// with constant bitrate, and GOP sizes without loss and with a loss of 1 %; --points and --quick omit the constant
+/// bitrate and the loss. The network load includes IP and UDP headers.
 ///
 /// Two other modes follow the OpenUVR paper. --batches measures a long stream over a perfect link, and compares 150
 /// frames of every 10 s (section V-D1). --feedback measures a stream over a link with 1 % loss and a round trip of 4
@@ -73,8 +72,8 @@ pub(crate) struct Args {
     /// periodic key frame. Only with a single --vary
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
     points: Vec<AxisValue>,
-    /// A clip to play in addition to the scene: openarena (a match of bots, recorded at the first run), none, or a .y4m
-    /// file
+    /// A clip to play in addition to the scene: openarena (a match between bots, recorded at the first run), none, or a
+    /// .y4m file
     #[arg(long, value_name = "CLIP", default_value = "openarena", value_parser = content)]
     clip: Option<Content>,
     /// Omit the scene
@@ -87,7 +86,7 @@ pub(crate) struct Args {
     /// Instead of varying quantities, measure a stream with loss, without and with the client's feedback
     #[arg(long, conflicts_with_all = ["vary", "points", "csv"])]
     feedback: bool,
-    /// With --feedback: number of measurements of each of the two variants
+    /// With --feedback: number of measurements of each variant (without and with feedback)
     #[arg(long, value_name = "N", default_value_t = 5, requires = "feedback", conflicts_with = "quick",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,

@@ -78,8 +78,8 @@ const fn shortened(file: &'static str, command: &'static str, quick: &'static st
     }
 }
 
-/// A run of `lab jitter`. The full version measures only the cells that are missing in the run's folder, and with one
-/// pair, a cell can take longer than the default of --limit.
+/// A run of `lab jitter`. The full version measures only the cells that are missing in the run's folder (--continue).
+/// It raises --limit, because a cell with one pair can take longer than the default.
 const fn jitter(
     file: &'static str,
     command: &'static str,
@@ -102,7 +102,7 @@ const WITH_64_PAIRS: &str =
     "lab jitter --only pthread/ping-pong/other,caf/ping-pong/other --pairs 64 --out {parent}";
 
 /// The benches and studies, in the order in which they run. A result file of `lab jitter` counts as one run, and a
-/// verdict needs three.
+/// verdict needs three runs.
 static MEASUREMENTS: [Measurement; 34] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
@@ -235,7 +235,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The measurements that have this version.
+/// With `quick`, the measurements that have a short version; otherwise, all measurements.
 fn measurements(quick: bool) -> impl Iterator<Item = &'static Measurement> {
     MEASUREMENTS
         .iter()
@@ -327,8 +327,8 @@ impl Measurement {
         file.modified().ok()
     }
 
-    /// Whether a measurement with this exit status has results. `is_written` states whether it has written its file: an
-    /// earlier run may have left another one.
+    /// Whether a measurement with this exit status has results. `is_written` states whether the measurement has written
+    /// its result file, because an existing file may be from an earlier run.
     fn has_results(&self, status: ExitStatus, is_written: bool) -> bool {
         let differs = self.command.starts_with("lab ") && status.code() == Some(DIFFERS);
         status.success() || (differs && is_written)

@@ -26,8 +26,8 @@ use crate::machine::{Load, Machine};
 
 /// Measure the angular error of pictures while the head turns.
 ///
-/// The error is the angle, in degrees, between the head's direction when a picture becomes visible and the picture's
-/// direction. It is measured with and without reprojection by the client, for round trips of 0 to 200 ms. A further
+/// The error is the angle, in degrees, between a picture's direction and the head's direction when the picture becomes
+/// visible. It is measured with and without reprojection by the client, for round trips of 0 to 200 ms. A further
 /// figure is the cost of reprojection.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {

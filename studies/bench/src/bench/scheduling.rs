@@ -31,7 +31,7 @@ use crate::durations;
 use crate::machine::{Load, Machine, QUIET};
 use openuvr_clock as clock;
 
-/// Measure scheduling latency between threads, and the sealing of a frame.
+/// Measure scheduling latency between threads, and the time to seal (encrypt) a frame.
 ///
 /// The figures are the microseconds from the send in one thread to the receipt in another, for an eventfd and for a
 /// channel. The threads are ordinary or real-time threads, and run on any cores or both on one core. Two ways to

@@ -37,8 +37,8 @@ use crate::machine::{Load, Machine, QUIET, memory_mib};
 /// Starts one session after another, as `openuvr portal` does on one machine. Each session is played by a client that
 /// decodes pictures without displaying them. After each start, measures all running sessions for some seconds: complete
 /// frames per second, latency from capture to decoded picture, and processor and memory use of sessions and clients.
-/// Ends when a session falls below --enough, or when --most sessions run. The application is our light 3D scene, unless
-/// another application follows `--`.
+/// Ends when a session falls below --enough, or when --most sessions run. The application is OpenUVR's lightweight 3D
+/// scene, unless another application follows `--`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Capture method: screen, or run
@@ -87,7 +87,7 @@ struct SessionFrames {
     latency_ms: Option<Summary>,
 }
 
-/// A measurement with a number of sessions.
+/// A measurement with a given number of sessions.
 #[derive(Debug, Serialize)]
 struct Step {
     sessions: usize,

@@ -19,12 +19,13 @@ use super::heading::{Heading, Report, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 
-/// Measure when the first and the last rows of a picture become visible, in slices and as a whole.
+/// Measure when the first and last rows of a picture become visible if it is displayed in slices, and as a whole.
 ///
 /// The figures, all for the same scene, are: the time from drawing to display of the picture's first rows and of its
-/// last rows, for frames that were displayed completely; the time between the two; the share of the time in which the
-/// window shows rows of two frames (and so the share of a display's refreshes that show such a mixture); and the cores
-/// used by the client and by its display. All are medians and ranges over interleaved repetitions.
+/// last rows, for frames that were displayed completely; the share of the time in which the window shows rows of two
+/// frames (and so the share of a display's refreshes that show such a mixture); the share of frames displayed
+/// completely; and the cores used by the client and by its display. All are medians and ranges over interleaved
+/// repetitions, except the share of complete frames, which is the minimum.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("size", |arg| arg.default_value("1920x1080")))]
 #[command(mut_arg("bitrate", |arg| arg.default_value("20M")))]
@@ -62,7 +63,7 @@ struct Run {
     ends: EndTimes,
 }
 
-/// The delays until both ends of the frames became visible.
+/// The delays until the first and the last rows of the frames became visible.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct EndTimes {
     /// From drawing to visible first rows, in milliseconds.

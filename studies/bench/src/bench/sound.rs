@@ -30,8 +30,8 @@ use rows::{LinkRow, Report, Row, Targets};
 /// The figures are: the time of a click from the host's sink to the client's, and this time minus the latency of the
 /// simultaneous flash; buffer and concealment, as the client reports them; and, with and without sound, the latency
 /// from drawn to visible, and the cores that host and client use. The latency from drawn to visible and the cores are
-/// medians and ranges over interleaved repetitions. Then the audio is measured again over links that lose 1 % of the
-/// datagrams, and 2 % in bursts of 4. Needs PulseAudio.
+/// medians and ranges over interleaved repetitions. Then the audio is measured again over two links: one loses 1 % of
+/// the datagrams, and the other loses 2 % in bursts of 4. Needs PulseAudio.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::rig::Setup;
 use crate::durations;
 
-/// The common options of these benches. Each bench sets its own defaults.
+/// The common options of the benches that compare configurations. A bench can override the defaults.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ComparisonOptions {
     /// Size of the scene

@@ -56,7 +56,7 @@ pub(crate) struct JitterArgs {
     /// Measure only cells whose names contain one of these words, such as pthread,caf or ping-pong/other
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Smoke test in less than a minute: measure half of the cells, or those of --only, with few messages
+    /// Smoke test in less than a minute: measure about half of the cells, or those of --only, with few messages
     #[arg(long)]
     quick: bool,
     /// Skip cells that the folder already contains, if they are complete and were measured

@@ -26,7 +26,7 @@ use super::folder::Folder;
 /// Analyse a capture of a stream: RTP, WebRTC, or OpenUVR.
 ///
 /// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes suffices). For each
-/// stream, determines the load, the timing of packets, batches and frames, losses, reordering, retransmissions, jitter,
+/// stream, determines the load; the timing of packets, batches and frames; losses, reordering, retransmissions, jitter,
 /// assembly delay, and aggregated arrivals, as in sections 5 to 7 of the Unity Render Streaming study (Casasnovas et
 /// al.). No keys are needed. OpenUVR encrypts the frame numbers, so frames, assembly and retransmissions of its streams
 /// are not determined.
@@ -54,14 +54,15 @@ pub(crate) struct TrafficArgs {
     /// about Wi-Fi only with captures of the media wifi and wifi-model
     #[arg(long, value_name = "MEDIUM", conflicts_with = "generate")]
     medium: Option<Medium>,
-    /// Start of the analysis, counted from the first packet
+    /// Start of the analysed part, counted from the first packet
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time)]
     from: Duration,
-    /// Duration of the analysis (default: the whole capture). With --generate: duration of the capture (default: 30s)
+    /// Duration of the analysed part (default: up to the end of the capture). With --generate: duration of the capture
+    /// (default: 30s)
     #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Generate the study's traffic with a model of the study's Wi-Fi, and capture it at both ends: server.pcapng and
-    /// client.pcapng, and the ground truth in truth.json
+    /// Generate the study's traffic with a model of the study's Wi-Fi, and capture it at both ends (server.pcapng and
+    /// client.pcapng), and write the ground truth (truth.json)
     #[arg(long, conflicts_with_all = ["files", "end", "from"])]
     generate: bool,
     /// With --generate: frames per second
@@ -93,7 +94,7 @@ pub(crate) struct TrafficArgs {
         allow_negative_numbers = true
     )]
     drift: f64,
-    /// With --generate: seed of sizes, losses and the channel
+    /// With --generate: seed of frame sizes, losses and the channel
     #[arg(
         long,
         value_name = "NUMBER",
@@ -111,7 +112,7 @@ pub(crate) struct TrafficArgs {
 enum Medium {
     /// A radio link (802.11)
     Wifi,
-    /// The model of a Wi-Fi network, which `openuvr bench web` and `openuvr lab hop` emulate
+    /// The Wi-Fi model of `openuvr bench web` and `openuvr lab hop`
     WifiModel,
     /// Cables, a loopback device, or another emulated link
     Wired,
@@ -267,7 +268,7 @@ fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, args: &TrafficAr
     folder.finish()
 }
 
-/// The name of a capture's file. It begins with the name of the capture's end if there are two captures.
+/// The name of an output file for a capture. It begins with the name of the capture's end if there are two captures.
 fn file(name: &str, capture: &Capture, is_one_of_two: bool) -> String {
     match capture.end.filter(|_| is_one_of_two) {
         Some(end) => format!("{}-{name}", end.name()),

@@ -29,15 +29,11 @@ use super::folder::Folder;
 /// aggregation with block acknowledgements, losses and retransmissions. The simulation needs no
 /// radio and no privileges; the same seed gives the same figures on every machine.
 ///
-/// Five modes:
-///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
-///                  figures 19 to 22), next to its figures
-///   --topology     host and mobile device as peers, over a router with a wired host, and over a
-///                  router with the host as a station (two hops), next to the figures of the
-///                  OpenUVR paper; WORDS change all cases
-///   WORDS          one network: its delays, airtime and losses
-///   --vary         a sweep: one network, with several values of one word or two
-///   --replay FILE  a capture or table of packets: the simulated delay or loss of each packet
+/// Five modes: --paper the simulations of the Unity Render Streaming study (Casasnovas et al., figures 19 to 22), next
+///   to its figures --topology host and mobile device as peers, over a router with a wired host, and over a router with
+///   the host as a station (two hops), next to the figures of the OpenUVR paper; WORDS change all cases WORDS one
+///   network: its delays, airtime and losses --vary a sweep: one network, with several values of one or two words
+///   --replay FILE a capture or table of packets: the simulated delay or loss of each packet
 ///
 /// Each writes a folder: tables (CSV), and the results with machine and command (wifi.json;
 /// --topology: wifi-topology.json), which `openuvr bench report --from FOLDER` draws.
@@ -54,7 +50,7 @@ pub(crate) struct WifiArgs {
     #[arg(long, conflicts_with_all = ["paper", "vary", "replay"])]
     topology: bool,
     /// Simulate several values of one word, separated by commas (or by | if values contain commas): stations=1,2,4. A
-    /// second --vary adds a line for each of its values
+    /// second --vary adds a line to the plots for each of its values
     #[arg(long, value_name = "NAME=VALUES", conflicts_with = "replay")]
     vary: Vec<String>,
     /// Instead of modelled packets, send those of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes and, if

@@ -22,7 +22,7 @@ use crate::result_file;
 /// Options of the simulation.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ContestArgs {
-    /// Simulate rate controllers beside competing flows instead of measuring, with these queue disciplines at the
+    /// Instead of measuring, simulate rate controllers beside competing flows, with these queue disciplines at the
     /// bottleneck: droptail, pie, fq_codel, dualpi2. The same seed gives the same figures on every machine
     #[arg(
         long,
@@ -65,15 +65,15 @@ pub(super) struct ContestArgs {
     /// With --aqm: delay in each direction, without queueing; at most 1s
     #[arg(long, value_name = "TIME", requires = "aqm", default_value = "10ms", value_parser = script::time)]
     one_way: Duration,
-    /// With --aqm: limit of the bottleneck's queue, as the time that the bottleneck takes to send it; at
-    /// most 1s
+    /// With --aqm: limit of the bottleneck's queue, as the time that the bottleneck takes to send a full queue; at most
+    /// 1s
     #[arg(long, value_name = "TIME", requires = "aqm", default_value = "100ms", value_parser = script::time)]
     queue: Duration,
 }
 
 /// Time before the measurement.
 const SETTLING: Duration = Duration::from_secs(10);
-/// The video's minimum and initial target rate. The maximum is the rate of the link.
+/// The video's target rate: its minimum (`LEAST`) and its initial value (`FIRST`). Its maximum is the rate of the link.
 const LEAST: Bitrate = Bitrate(500_000);
 const FIRST: Bitrate = Bitrate::from_mbps(4);
 /// Maximum number of competing flows.

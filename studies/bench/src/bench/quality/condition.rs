@@ -28,7 +28,7 @@ pub(super) struct Condition {
     pub(super) loss_percent: u32,
     /// Bandwidth of the link; `None` if it is not limited.
     pub(super) mbps: Option<u32>,
-    /// Number of frames between key frames; `None` if there are key frames only on demand.
+    /// Number of frames from one key frame to the next; `None` if there are key frames only on demand.
     pub(super) gop: Option<u32>,
     /// Whether the bitrate is constant instead of adaptive.
     pub(super) constant: bool,

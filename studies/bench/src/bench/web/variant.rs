@@ -27,9 +27,9 @@ pub(super) enum BitrateMode {
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum RateControl {
-    /// The host's own congestion control, from the page's reports
+    /// The host's own congestion control, based on the page's reports
     Reports,
-    /// Google Congestion Control, from transport-wide feedback
+    /// Google Congestion Control, based on transport-wide feedback
     Gcc,
 }
 

@@ -11,7 +11,7 @@ use openuvr_lab::jitter::samples::Samples;
 use super::INCOMPLETE;
 use super::study;
 
-/// Analyse sample files: percentiles relative to both reference times, and outliers.
+/// Analyse sample files: percentiles of the latency from the actual and from the intended send time, and outliers.
 ///
 /// Probes write sample files; studies/probes/README.md describes the format. A truncated file is read up to its end,
 /// and the exit code reports the truncation.

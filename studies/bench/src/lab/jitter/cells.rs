@@ -177,8 +177,8 @@ pub(super) fn all() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// Whether a quick study includes this cell. It includes each runtime with each pattern, each collector, each
-    /// policy for threads, and all cells of the slides. The other cells exercise no further code.
+    /// Whether a quick study includes this cell. A quick study includes each runtime with each pattern, each collector,
+    /// C++ threads under each policy, and all cells of the slides. The other cells exercise no further code.
     pub(super) fn is_in_quick(&self) -> bool {
         let Cell {
             runtime,
