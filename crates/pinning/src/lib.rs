@@ -97,16 +97,17 @@ impl PinnedCertificate {
     }
 }
 
-/// The configuration of a TLS client that uses this verifier, without client authentication.
+/// The configuration of a TLS 1.3 client that uses this verifier, without client authentication. Other crates may enable
+/// TLS 1.2 in rustls, so the version is explicit.
 ///
 /// # Errors
-/// Returns an error if the provider supports none of the protocol versions.
+/// Returns an error if the provider does not support TLS 1.3.
 pub fn client_config(
     provider: Arc<CryptoProvider>,
     verifier: Arc<dyn ServerCertVerifier>,
 ) -> Result<ClientConfig, rustls::Error> {
     let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
+        .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
