@@ -175,8 +175,9 @@ impl Args {
 
 /// Runs an access point until a signal arrives, or carries out `--list-channels` or `--clean-up`.
 ///
-/// # Errors Returns a one-line error if this machine cannot be an access point, or if the access point ends by itself.
-/// After any error, the changes to the card are reversed.
+/// # Errors
+/// Returns a one-line error if this machine cannot be an access point, or if the access point ends by itself. After any
+/// error, the changes to the card are reversed.
 pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     let folder = journal::folder()?;
     let interrupted = journal::reverse_interrupted(&folder)?;

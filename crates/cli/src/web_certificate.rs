@@ -26,7 +26,8 @@ pub(crate) struct Args {
 
 /// Prints the certificate.
 ///
-/// # Errors Returns an error with a one-line message if the authority's file cannot be read or created.
+/// # Errors
+/// Returns an error with a one-line message if the authority's file cannot be read or created.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let dir = args.config_dir.clone().map_or_else(config_dir, Ok)?;
     print!("{}", gateways::page_authority(&dir)?);

@@ -68,8 +68,9 @@ pub struct SelectedHost {
 /// `None`. Selects the only host found at an access point, or the only paired host among those found. Otherwise,
 /// prompts for the number of a host.
 ///
-/// # Errors Returns one line if there is no network or no host, if a number is required but there is no terminal, or if
-/// the number is invalid.
+/// # Errors
+/// Returns one line if there is no network or no host, if a number is required but there is no terminal, or if the
+/// number is invalid.
 pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     let known = HostStore::open(config_dir)?;
     let (tries, no_host) = match joined {

@@ -38,7 +38,8 @@ pub trait Link: Send + Sync {
 
     /// Sends the contiguous datagrams in `batch`, which have `segment` bytes each; the last may be shorter. Never blocks.
     ///
-    /// # Errors [`LinkError::Full`] if the send buffer took only a part of the batch; the rest is lost.
+    /// # Errors
+    /// [`LinkError::Full`] if the send buffer took only a part of the batch; the rest is lost.
     /// [`LinkError::Unreachable`] if no transport reaches the path, or [`LinkError::Io`] if `segment` is invalid or the
     /// kernel refused the batch.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;

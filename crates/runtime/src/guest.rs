@@ -219,8 +219,9 @@ impl Guest {
     /// the target of `input`. If `display` is empty, the variable `DISPLAY` names the display. Clients see the pointer
     /// of that display if [`Config::cursor`] is set. If `display` is `None`, neither pointer nor clipboard is shared.
     ///
-    /// # Errors The errors of [`Guest::start`]. If the pointer, the clipboard, the game pads or the gateway's socket
-    /// cannot be opened, the guest posts a warning and continues without it.
+    /// # Errors
+    /// The errors of [`Guest::start`]. If the pointer, the clipboard, the game pads or the gateway's socket cannot be
+    /// opened, the guest posts a warning and continues without it.
     pub fn on_display(
         config: &Config,
         input: InputTarget,

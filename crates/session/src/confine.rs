@@ -125,7 +125,8 @@ pub(crate) struct Confinement<'a> {
 impl Confinement<'_> {
     /// The command line that starts `words` in this confinement.
     ///
-    /// # Errors Returns an error if the path of this program's executable cannot be determined.
+    /// # Errors
+    /// Returns an error if the path of this program's executable cannot be determined.
     pub(crate) fn command_line(&self, words: &[OsString]) -> Result<Vec<OsString>> {
         if self.user.is_none() && !self.sandbox {
             return Ok(words.to_vec());

@@ -202,8 +202,9 @@ pub struct Args {
 
 /// Runs the stand-in's process, which reports to `openuvr run`.
 ///
-/// # Errors Returns a one-line error if the window cannot be streamed. The error has also been sent to `openuvr run`,
-/// unless there is no connection.
+/// # Errors
+/// Returns a one-line error if the window cannot be streamed. The error has also been sent to `openuvr run`, unless
+/// there is no connection.
 pub fn run(args: &Args) -> Result<()> {
     let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
     let result = show(args, &launcher);

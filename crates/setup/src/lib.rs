@@ -88,9 +88,10 @@ enum Role {
 /// Runs `openuvr setup`. The exit status is 1 if a step that `--only` names cannot be made on this machine, or if a
 /// step has no effect after it was made.
 ///
-/// # Errors Returns an error if a step fails. The changes of the failed step are then reversed as far as possible. The
-/// changes of earlier steps stay. One exception is a step that was made only for the failed step: its changes are
-/// reversed, too, if no recorded step requires it.
+/// # Errors
+/// Returns an error if a step fails. The changes of the failed step are then reversed as far as possible. The changes
+/// of earlier steps stay. One exception is a step that was made only for the failed step: its changes are reversed,
+/// too, if no recorded step requires it.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let is_root = rustix::process::geteuid().is_root();
     let system = System::new(Path::new("/"), &Installed, is_root);

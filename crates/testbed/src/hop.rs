@@ -157,7 +157,8 @@ pub trait Observer: fmt::Debug + Send {
 
     /// Finishes the record. Returns the number of datagrams that are missing from it.
     ///
-    /// # Errors Returns an error if the record could not be written completely.
+    /// # Errors
+    /// Returns an error if the record could not be written completely.
     fn finish(self: Box<Self>) -> io::Result<u64>;
 }
 

@@ -26,8 +26,9 @@ impl Portals {
     /// Queries the portals on the D-Bus session bus at this address. If `bus` is `None`, the environment variable
     /// `DBUS_SESSION_BUS_ADDRESS` contains the address. Takes at most 20 s.
     ///
-    /// # Errors Returns a one-line error if there is no D-Bus session bus, no portal that shares the screen, or no
-    /// libpipewire, which delivers the pictures.
+    /// # Errors
+    /// Returns a one-line error if there is no D-Bus session bus, no portal that shares the screen, or no libpipewire,
+    /// which delivers the pictures.
     pub fn probe(bus: Option<&str>) -> Result<Portals, PortalError> {
         check_library()?;
         runtime()?.block_on(async {

@@ -11,14 +11,14 @@
 //! application's calls through them. The copy never blocks the application, except when the application destroys an
 //! object that is being read: a swapchain or the device.
 //!
-//! # Environment set by `openuvr run` The manifest `VkLayer_openuvr_capture.json` in `FOLDER/vulkan/explicit_layer.d/`
-//! contains the absolute path of this library. The loader finds it through `XDG_DATA_DIRS=FOLDER:…`. If the user has
-//! set `VK_LAYER_PATH`, the layer's folder is added to that variable instead, because it replaces all other search
-//! paths. `VK_ADD_LAYER_PATH` is not used, because the loader of Ubuntu 22.04 does not support it.
-//! `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…` enables the layer as the first one, nearest to the application:
-//! later layers, such as validation, also see this layer's calls. `crates/runtime/src/launch/layer.rs` sets these
-//! variables and writes the manifest. Tested with the loaders of Debian 11 (1.2.162), 12 (1.3.239) and 13 (1.4.309),
-//! and of Ubuntu 22.04 (1.3.204) and 24.04 (1.3.275).
+//! # Environment set by `openuvr run`
+//! The manifest `VkLayer_openuvr_capture.json` in `FOLDER/vulkan/explicit_layer.d/` contains the absolute path of this
+//! library. The loader finds it through `XDG_DATA_DIRS=FOLDER:…`. If the user has set `VK_LAYER_PATH`, the layer's
+//! folder is added to that variable instead, because it replaces all other search paths. `VK_ADD_LAYER_PATH` is not
+//! used, because the loader of Ubuntu 22.04 does not support it. `VK_INSTANCE_LAYERS=VK_LAYER_OPENUVR_capture:…`
+//! enables the layer as the first one, nearest to the application: later layers, such as validation, also see this
+//! layer's calls. `crates/runtime/src/launch/layer.rs` sets these variables and writes the manifest. Tested with the
+//! loaders of Debian 11 (1.2.162), 12 (1.3.239) and 13 (1.4.309), and of Ubuntu 22.04 (1.3.204) and 24.04 (1.3.275).
 //!
 //! The layer is explicit, so only programs started by `openuvr run` load it.
 

@@ -77,7 +77,8 @@ pub struct Tone {
 impl Tone {
     /// A tone that starts now.
     ///
-    /// # Errors [`AudioError`] if the pitch is not a number from 20 to 20 000.
+    /// # Errors
+    /// [`AudioError`] if the pitch is not a number from 20 to 20 000.
     pub fn open(settings: &Settings) -> Result<Tone, AudioError> {
         let pitch = settings.device.as_deref().map(str::parse::<f64>);
         let pitch = pitch.unwrap_or(Ok(PITCH)).unwrap_or(f64::NAN);

@@ -240,7 +240,8 @@ impl Assembly {
 
     /// Adds a fragment. `room` is the number of bytes by which the frame may grow.
     ///
-    /// # Errors [`Reject::Range`] if it contradicts the frame's other fragments, or if the frame would exceed
+    /// # Errors
+    /// [`Reject::Range`] if it contradicts the frame's other fragments, or if the frame would exceed
     /// [`MAX_FRAME_BYTES`] or grow by more than `room`. In that case, nothing changes.
     pub(super) fn insert(
         &mut self,

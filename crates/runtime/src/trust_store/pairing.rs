@@ -144,7 +144,8 @@ impl PairingRequests {
     /// The newest request since the last call that has not expired at `now`, in seconds since 1970. Each request is
     /// returned at most once. If the file has not changed, a call costs one `stat`.
     ///
-    /// # Errors [`StoreError`]. [`StoreError::Corrupt`] is returned once per version of the file.
+    /// # Errors
+    /// [`StoreError`]. [`StoreError::Corrupt`] is returned once per version of the file.
     pub fn poll(&mut self, now: u64) -> Result<Option<RequestedWindow>, StoreError> {
         let Some(found) = self.file.read_if_changed::<Requests>()? else {
             return Ok(None);

@@ -231,8 +231,9 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 /// Runs until the session has ended.
 ///
-/// # Errors Returns an error if signals or orphaned processes cannot be handled. If the session cannot start, the
-/// reason is printed as the session's result, and the exit code is 1.
+/// # Errors
+/// Returns an error if signals or orphaned processes cannot be handled. If the session cannot start, the reason is
+/// printed as the session's result, and the exit code is 1.
 pub fn run(args: Args) -> Result<ExitCode> {
     // The application must not inherit files that a cluster's launcher has left open.
     close_inherited_on_exec();

@@ -79,8 +79,9 @@ pub struct Picture {
 impl Machine {
     /// Starts a machine.
     ///
-    /// # Errors Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the
-    /// last lines of the machine's console.
+    /// # Errors
+    /// Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the last
+    /// lines of the machine's console.
     pub fn start(hardware: &Hardware<'_>) -> Result<Machine> {
         let mut machine = Machine::launch(hardware, &[])?;
         machine.answer("READY")?;

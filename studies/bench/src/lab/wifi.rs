@@ -29,11 +29,15 @@ use super::folder::Folder;
 /// aggregation with block acknowledgements, losses and retransmissions. The simulation needs no
 /// radio and no privileges; the same seed gives the same figures on every machine.
 ///
-/// Five modes: --paper the simulations of the Unity Render Streaming study (Casasnovas et al., figures 19 to 22), next
-///   to its figures --topology host and mobile device as peers, over a router with a wired host, and over a router with
-///   the host as a station (two hops), next to the figures of the OpenUVR paper; WORDS change all cases WORDS one
-///   network: its delays, airtime and losses --vary a sweep: one network, with several values of one or two words
-///   --replay FILE a capture or table of packets: the simulated delay or loss of each packet
+/// Five modes:
+///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
+///                  figures 19 to 22), next to its figures
+///   --topology     host and mobile device as peers, over a router with a wired host, and over a
+///                  router with the host as a station (two hops), next to the figures of the
+///                  OpenUVR paper; WORDS change all cases
+///   WORDS          one network: its delays, airtime and losses
+///   --vary         a sweep: one network, with several values of one or two words
+///   --replay FILE  a capture or table of packets: the simulated delay or loss of each packet
 ///
 /// Each writes a folder: tables (CSV), and the results with machine and command (wifi.json;
 /// --topology: wifi-topology.json), which `openuvr bench report --from FOLDER` draws.

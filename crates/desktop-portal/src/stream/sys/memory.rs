@@ -31,8 +31,9 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `size` bytes of `file` from `offset`.
     ///
-    /// # Errors Returns a short reason if the size is invalid, if the file ends before `offset` plus `size`, or if the
-    /// file cannot be mapped.
+    /// # Errors
+    /// Returns a short reason if the size is invalid, if the file ends before `offset` plus `size`, or if the file
+    /// cannot be mapped.
     pub(super) fn new(file: BorrowedFd<'_>, offset: u32, size: u32) -> Result<Mapping, String> {
         let (offset, size) = (offset as usize, size as usize);
         // The file is mapped from its beginning, because `mmap` requires a page-aligned offset.

@@ -251,7 +251,8 @@ impl Encoder {
     /// threads. All these calls end before this method returns. Returns whether the picture is a
     /// key frame.
     ///
-    /// # Panics Panics after the library has returned if `on_nal` has panicked.
+    /// # Panics
+    /// Panics after the library has returned if `on_nal` has panicked.
     pub(super) fn encode(
         &mut self,
         input: &Input<'_>,

@@ -95,8 +95,8 @@ impl Version {
 }
 
 impl Gl {
-    /// # Safety A context must be current, and every function that `loader` returns must be the driver's function of
-    /// that name.
+    /// # Safety
+    /// A context must be current, and every function that `loader` returns must be the driver's function of that name.
     pub(super) unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
         let missing = |what| {
             CaptureError(format!(
@@ -183,7 +183,8 @@ impl Gl {
     }
 }
 
-/// # Safety The current context must have `name` as a state variable that is a single integer.
+/// # Safety
+/// The current context must have `name` as a state variable that is a single integer.
 unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     let mut value = 0;
     // SAFETY: the caller upholds this function's contract. Each parameter is one number, so the call writes one number.

@@ -97,10 +97,11 @@ impl ReadBack {
     /// # Errors
     /// [`CaptureError`] if no context is current or it lacks OpenGL 1.1 functionality.
     ///
-    /// # Safety `loader` must return the driver's functions (or null). The read-back belongs to the context that is
-    /// current during this call. At each method call except [`ReadBack::retire`] and `drop`, this context must be
-    /// current on the calling thread, outside of `glBegin` and `glEnd`. The host may hold pictures in the context's
-    /// memory. Therefore, this value must be retired or dropped before the context is destroyed or its display closed.
+    /// # Safety
+    /// `loader` must return the driver's functions (or null). The read-back belongs to the context that is current
+    /// during this call. At each method call except [`ReadBack::retire`] and `drop`, this context must be current on
+    /// the calling thread, outside of `glBegin` and `glEnd`. The host may hold pictures in the context's memory.
+    /// Therefore, this value must be retired or dropped before the context is destroyed or its display closed.
     pub unsafe fn new(
         loader: Loader<'_>,
         sharing: Sharing,
