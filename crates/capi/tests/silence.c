@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     /* Without a pause: some pictures are skipped. */
     expect(host, openuvr_frame_ready, 0, "OPENUVR_FEATURE_TARGET_FPS");
     /* A needed picture is accepted at any time. Exception: the library's threads are not scheduled, and their pictures
-    /* occupy all buffers. */
+     * occupy all buffers. */
     for (int needed = 0, tries = 0; needed < 20; tries++) {
         expect(host, openuvr_wants, 1, "");
         if (openuvr_frame_ready(host) == 1) {

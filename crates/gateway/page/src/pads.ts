@@ -31,7 +31,7 @@ function stateOf(pad: Gamepad): PadState {
 }
 
 /** Parses "Name (STANDARD GAMEPAD Vendor: 045e Product: 028e)" and "045e-028e-Name", the formats of Chromium and
-/** Firefox. */
+ * Firefox. */
 function called(id: string): { name: string; vendor: number; product: number } {
   const chromium = /^(.*?) *\((?:STANDARD GAMEPAD )?Vendor: ([0-9a-f]{4}) Product: ([0-9a-f]{4})\)/i.exec(id);
   if (chromium) return { name: chromium[1], vendor: parseInt(chromium[2], 16), product: parseInt(chromium[3], 16) };

@@ -2,7 +2,7 @@
 // wheel. The caller provides the time.
 
 /** Duration of a long press in milliseconds: Android's former default (ViewConfiguration, DEFAULT_LONG_PRESS_TIMEOUT).
-/** Newer versions use 400. */
+ * Newer versions use 400. */
 export const LONG_PRESS = 500;
 
 /** Movement in page pixels below which a finger counts as still; a guess, close to Android's "touch slop" of 8 dp. */

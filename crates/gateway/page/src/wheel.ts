@@ -1,7 +1,7 @@
 // Wheel rotation in 1/120 of a notch (REL_WHEEL_HI_RES); positive is to the right and up.
 
-/** Legacy properties of a WheelEvent in Chromium, Firefox and Safari: 120 per notch; negative is down, or to the right.
-/** */
+/** Legacy properties of a WheelEvent in Chromium, Firefox and Safari: 120 per notch; negative is down,
+ * or to the right. */
 interface Notched {
   wheelDeltaX?: number;
   wheelDeltaY?: number;

@@ -32,8 +32,8 @@ globalThis.lost = 0;
   };
 }
 
-/** The codec of the received video, and the numbers of decoded frames and of key-frame requests; null without a stream.
-/** */
+/** The codec of the received video, and the numbers of decoded frames and of key-frame requests;
+ * null without a stream. */
 globalThis.decodedVideo = async () => {
   for (const peer of watched.peers) {
     const all = await peer.getStats();

@@ -158,7 +158,7 @@ export class Immersive {
 }
 
 /** Properties of the headset's display. Without a frame rate, they contain no times, because these would be
-/** meaningless. */
+ * meaningless. */
 function displayOf({ frameRate }: XRSession, { predictedDisplayTime: at }: XRFrame, { views }: XRViewerPose): Display {
   const refresh = frameRate && at ? { at, period: 1000 / frameRate } : undefined;
   const [left, right] = ["left", "right"].map((eye) => views.find((view) => view.eye === eye));
