@@ -5,7 +5,7 @@
  *
  *   cc host.c -o host $(pkg-config --cflags --libs openuvr) -lGL -lX11 -lm && ./host
  *
- *   host [--synchronous] [PORT [PIN]] with a port: listens on that UDP port, uses any network, and encodes on the CPU
+ *   host [--synchronous] [PORT [PIN]]      with a port: listens on that UDP port, and encodes on the CPU
  *
  * Ends when its standard input ends or its window is closed.
  */
