@@ -270,9 +270,7 @@ fn timed(v: &mut Vectors) {
     let media = MediaSender::new(&established());
     let mut out = SendBuf::default();
     let now = Instant(2_000_000_000);
-    v.title(
-        "Bodies of timed streams: sound, sound with the payload before it, haptics of stream 3",
-    );
+    v.title("Bodies of timed streams: sound, haptics of stream 3, sound with the previous payload");
     let mut audio = media.timed(StreamId::first(StreamKind::Audio));
     let haptics = StreamId {
         kind: StreamKind::Haptics,
@@ -386,7 +384,9 @@ fn rotation(v: &mut Vectors) {
         sealer.seal(Instant(3_000_000_000 + number as i64), &mut datagram);
         datagram
     };
-    v.title("Rotation: one byte, \"x\", sealed at 3 000 000 000 ns and one more for each");
+    v.title(
+        "Key rotation: datagrams with the body \"x\". Each is sealed at 3 000 000 000 ns plus its number in ns",
+    );
     for number in 0..PACKETS_PER_KEY + 1 {
         let datagram = seal(number);
         if number + 1 < PACKETS_PER_KEY {

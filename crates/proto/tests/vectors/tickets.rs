@@ -216,7 +216,7 @@ fn signed(purpose: &[u8], before: [u8; 4], id: [u8; 16], after: &[u8]) -> Vec<u8
 pub(crate) fn tickets(v: &mut Vectors) {
     let (client, host) = identities();
     v.title(&format!(
-        "A portal's ticket and control token, of the seed 05 (32 times). They end at {}",
+        "A portal's tickets and control token, signed with the key of the seed 05 (32 times). They expire at {}",
         TIME.0 + 60
     ));
     v.bytes("portal's public key", &portal().public().0);
