@@ -30,7 +30,7 @@ struct World {
     /// The clipboard texts received at each client.
     at_client: Vec<Vec<ClipboardText>>,
     /// Each notification to a client that the host's application uses relative motion: the client, and the number of
-    /// datagrams that [`World::settle`] had delivered to clients by then.
+    /// datagrams that `World::settle` had delivered to clients by then.
     mouse: Vec<(usize, usize)>,
     now: Instant,
 }

@@ -105,7 +105,7 @@ impl World {
         World::with_observers(seed, second_player, 2)
     }
 
-    /// Like [`World::new`], with another maximum number of observers.
+    /// Like `World::new`, with another maximum number of observers.
     #[must_use]
     pub fn with_observers(seed: u64, second_player: SecondPlayer, max_observers: usize) -> World {
         World {

@@ -106,7 +106,7 @@ fn send_all(socket: &UdpSocket, start: Instant, count: u32, interval: Duration) 
     Ok(())
 }
 
-/// Receives datagrams until the sender has finished and none has arrived for [`SILENCE`].
+/// Receives datagrams until the sender has finished and none has arrived for `SILENCE`.
 fn receive(
     socket: &UdpSocket,
     start: Instant,

@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_secs(4);
 const BUSY: Duration = Duration::from_secs(8);
 const BACK: Duration = Duration::from_secs(1);
 
-/// The real-time loops block a core for at most 100 ms. If the machine stalls for longer than [`STALLED`], the test
+/// The real-time loops block a core for at most 100 ms. If the machine stalls for longer than `STALLED`, the test
 /// measures again.
 const STALLED: Duration = Duration::from_millis(250);
 

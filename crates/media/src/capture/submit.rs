@@ -191,7 +191,7 @@ impl Submitter {
     }
 
     /// Reports whether other windows cover the application's pictures as of `now`. While the pictures are covered, only
-    /// [`Submitter::submit_still`] and [`Submitter::replace`] pass pictures to the host. The pictures passed to
+    /// [`Submitter::submit_still`] and `Submitter::replace` pass pictures to the host. The pictures passed to
     /// `submit_still` must include the covering windows.
     pub fn overlaid(&self, now: Instant, overlaid: bool) {
         let mut state = self.shared.state();

@@ -90,7 +90,7 @@ pub(crate) enum AcmeError {
     /// The authority refused a request or is unreachable.
     #[error("certificate authority: {0}")]
     Authority(#[from] instant_acme::Error),
-    /// The order exceeded [`ORDER_TIMEOUT`].
+    /// The order exceeded `ORDER_TIMEOUT`.
     #[error("certificate authority: no certificate within {} min", ORDER_TIMEOUT.as_secs() / 60)]
     Late,
     /// Validation of the name failed.

@@ -1,5 +1,5 @@
 //! Device identities. An identity is a long-term X25519 key pair. Its public key has a fingerprint for users and an id
-//! for the wire ([`ClientId`]).
+//! for the wire (`ClientId`).
 //!
 //! Crate `runtime` stores the keys (`identity_store`, `trust_store`). An identity key never seals media. It is used
 //! only for the Diffie-Hellman steps of a handshake (`docs/protocol.md`, "Pairing and reconnection").

@@ -145,7 +145,7 @@ impl PairingRequests {
     /// returned at most once. If the file has not changed, a call costs one `stat`.
     ///
     /// # Errors
-    /// [`StoreError`]. [`StoreError::Corrupt`] is returned once per version of the file.
+    /// [`StoreError`]. `StoreError::Corrupt` is returned once per version of the file.
     pub fn poll(&mut self, now: u64) -> Result<Option<RequestedWindow>, StoreError> {
         let Some(found) = self.file.read_if_changed::<Requests>()? else {
             return Ok(None);

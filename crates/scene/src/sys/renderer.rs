@@ -183,7 +183,7 @@ impl Renderer {
         }
     }
 
-    /// Reads the drawn picture as BGRX with the top row first. Call this before [`Window::swap`]. `into` must have the
+    /// Reads the drawn picture as BGRX with the top row first. Call this before `Window::swap`. `into` must have the
     /// length of a picture of `size`.
     pub(crate) fn read(&self, size: Size, into: &mut [u8]) {
         const PACK_INVERT_MESA: u32 = 0x8758; // GL_MESA_pack_invert
@@ -232,7 +232,7 @@ impl Renderer {
         }
     }
 
-    /// Reads the drawn picture into a buffer. Call this before [`Window::swap`].
+    /// Reads the drawn picture into a buffer. Call this before `Window::swap`.
     pub(crate) fn read_into(&self, into: &PixelBuffer) {
         let gl = &self.gl;
         // SAFETY: see `new`; the buffer was allocated for a picture of its `size`.

@@ -292,7 +292,7 @@ fn one_impairment_does_not_move_another() {
 }
 
 /// The tail drop that the link model computes drops and delays the same packets as the tail-drop discipline of a
-/// [`Bottleneck`].
+/// `Bottleneck`.
 #[test]
 fn tail_drop_equals_its_discipline() {
     let rate = Bitrate::from_mbps(8);

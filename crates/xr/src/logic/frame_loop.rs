@@ -81,7 +81,7 @@ impl FrameLoop {
     fn slot(&self, now: Instant, timing: FrameTiming) -> Instant {
         let period = timing.period;
         let due = self.newest.map(|(newest, _)| newest + period);
-        // The first frame starts at once, and so does a frame after a gap. For every other frame, [`FrameLoop::take`]
+        // The first frame starts at once, and so does a frame after a gap. For every other frame, `FrameLoop::take`
         // calculates the same slot again.
         let Some(due) = due.filter(|due| now <= *due + period) else {
             return now;

@@ -33,7 +33,7 @@ enum Call {
 }
 
 /// Records its calls. At the end of a frame, it returns the next of `answers`. If there is none, it returns
-/// [`Progress::Sent`].
+/// `Progress::Sent`.
 #[derive(Default)]
 struct Recorder {
     calls: Vec<Call>,

@@ -19,7 +19,7 @@ use crate::capture::CaptureError;
 const NO_TIMEOUT: u64 = u64::MAX;
 /// Timeout of one wait for the application's drawing, in ns.
 const LOOK: u64 = 1_000_000_000;
-/// Maximum number of waits of [`LOOK`]. After them, drawing in the private context continues even if the application's
+/// Maximum number of waits of `LOOK`. After them, drawing in the private context continues even if the application's
 /// drawing is not finished (guess: a device that needs longer is lost).
 const LOOKS: u32 = 5;
 

@@ -182,7 +182,7 @@ fn pictures_are_read_bit_exact() {
     assert!(contexts >= 18, "{contexts}");
 }
 
-/// Apart from the measurements in [`cost`], the only test that can run on a GPU without a display
+/// Apart from the measurements in `cost`, the only test that can run on a GPU without a display
 /// (`OPENUVR_EGL_DEVICE=0`). On a GPU, no picture is finished immediately.
 #[test]
 fn without_a_display_pictures_arrive_exactly_and_in_order() {
