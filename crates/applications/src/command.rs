@@ -79,7 +79,7 @@ fn document(found: &[Application]) -> String {
     }
 }
 
-/// Writes a new file. It never overwrites one, so that an edited list is not lost.
+/// Writes a new file. Never overwrites an existing file, so that an edited list is not lost.
 fn write(path: &Path, text: &str) -> Result<()> {
     if path.exists() {
         bail!("{} exists: choose another file", path.display());

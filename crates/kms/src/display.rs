@@ -111,7 +111,7 @@ struct Lit {
 }
 
 impl Display {
-    /// Takes the card and sets a mode for a picture of this size.
+    /// Becomes the card's DRM master, and sets the mode that suits a picture of this size best.
     pub(crate) fn open(
         card: Card,
         choice: &Choice,

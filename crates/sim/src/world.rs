@@ -416,7 +416,9 @@ impl World {
                     busy = true;
                     match self.host.handle_datagram(self.now, path(client), &datagram) {
                         Ok(()) | Err(Reject::Replayed | Reject::Session) => {}
-                        Err(reject) => panic!("an honest client was refused: {reject}"),
+                        Err(reject) => {
+                            panic!("the host rejected a datagram of an honest client: {reject}")
+                        }
                     }
                 }
             }

@@ -151,7 +151,7 @@ fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
     }
     let input = InputTarget::Application;
     let guest = Guest::start(&plugin.config, input, size, |notice| log(&notice))?;
-    info!("clients reach this host by {}", guest.endpoint());
+    info!("the host listens on {}", guest.endpoint());
     if let Some(pin) = guest.pin() {
         info!("a new client can pair with the PIN {pin}");
     }

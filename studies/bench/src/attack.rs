@@ -66,10 +66,10 @@ pub(crate) struct Args {
     /// Only these attacks, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACKS")]
     only: Vec<Kind>,
-    /// Smoke test: one second per attack, too short for figures
+    /// Smoke test with --duration 1s; too short for figures
     #[arg(long)]
     quick: bool,
-    /// Duration of each attack [default: 5s]
+    /// Duration of each attack without a fixed number of steps [default: 5s]
     #[arg(long = "duration", value_name = "TIME", value_parser = script::time, conflicts_with = "quick")]
     lasting: Option<Duration>,
     /// Datagrams per second of a flood

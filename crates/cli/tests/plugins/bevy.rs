@@ -25,7 +25,7 @@ fn a_bevy_application_is_played_and_names_each_input() {
         .args([PIN[1], "127.0.0.1:0"])
         .arg(&csv);
     let mut host = Program::start("scene", command);
-    let port = port_of(&host.line("clients reach this host by"));
+    let port = port_of(&host.line("the host listens on"));
     play(&folder, &format!("127.0.0.1:{port}"), &csv);
     host.signal(Signal::INT);
     let (status, text) = host.wait();

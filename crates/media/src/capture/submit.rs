@@ -30,8 +30,8 @@ const REST: Duration = Duration::from_millis(83);
 /// picture or ends the source. The application's thread drops it if a newer picture replaces it before the host has
 /// taken it.
 pub trait Frame: Send {
-    /// The picture: packed ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)), of any size, and the same at each
-    /// call. Its memory does not move after the first call.
+    /// The picture, in a packed format ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)) and of any size. Each
+    /// call returns the same picture, in the same memory until [`Frame::rest`].
     fn picture(&self) -> Picture<'_>;
 
     /// Notifies the owner that the picture is no longer borrowed. Until the next call of [`Frame::picture`], the owner

@@ -58,7 +58,8 @@ pub struct FrameHeader {
     pub view: u8,
     /// Capture timestamp (nanoseconds, host clock).
     pub captured: i64,
-    /// The epoch of the host's clock, for hosts whose clock restarts. This crate's `Rendition` sets it to 0.
+    /// Counts the restarts of the host's clock: timestamps with different values are not comparable. This crate's
+    /// `Rendition` sets it to 0, and its client ignores it.
     pub clock_epoch: u8,
     /// The newest input applied before the frame was drawn.
     pub echo: InputEcho,

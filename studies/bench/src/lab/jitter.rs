@@ -25,7 +25,7 @@ use self::conditions::Conditions;
 use self::probe::{Outcome, Probes, Size};
 use self::store::Store;
 
-/// Exit code if a cell was skipped or is incomplete.
+/// Exit code if the study or an analysed sample file is incomplete.
 const INCOMPLETE: u8 = 1;
 
 /// Measure message latency between threads or actors: the SEARIS study of latency jitter.

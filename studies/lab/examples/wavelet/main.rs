@@ -21,7 +21,7 @@
 )]
 #![allow(
     clippy::cast_sign_loss,
-    reason = "magnitudes and clamped samples are not negative"
+    reason = "reciprocals, clamped samples and indices are not negative"
 )]
 #![allow(
     clippy::cast_precision_loss,
