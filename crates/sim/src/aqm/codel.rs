@@ -93,16 +93,18 @@ impl<T> CoDel<T> {
         }
         while now >= self.drops_at {
             self.count = self.count.saturating_add(1);
-            self.drops_at = control_law(self.drops_at, self.count);
             if mark(&mut packet, actions) {
+                self.drops_at = control_law(self.drops_at, self.count);
                 return Some(packet);
             }
-            let (next, may_drop) = self.take(now)?;
-            packet = next;
-            if !may_drop {
+            let next = self.take(now);
+            if !matches!(next, Some((_, true))) {
+                // The time of the next drop is not advanced, because it tells when the drops ended.
                 self.dropping = false;
-                break;
+                return next.map(|(packet, _)| packet);
             }
+            self.drops_at = control_law(self.drops_at, self.count);
+            packet = next?.0;
         }
         Some(packet)
     }
@@ -171,6 +173,32 @@ mod tests {
                 assert!(*at >= due && at.since(due) <= MILLISECOND * 2, "{count}");
             }
         }
+    }
+
+    /// RFC 8289, section 5.5: the drop that ends the dropping state does not advance the time of the next drop, by which
+    /// the next dropping state finds out how long ago the drops ended.
+    #[test]
+    fn the_last_drop_schedules_no_further_one() {
+        let packet = || Packet {
+            flow: 1,
+            len: 1500,
+            ecn: Ecn::NotEct,
+            content: (),
+        };
+        let (mut codel, mut actions) = (CoDel::new(), Actions::default());
+        let at = |ms: i64| Instant(ms * 1_000_000);
+        for _ in 0..6 {
+            codel.push(at(0), packet());
+        }
+        // The first packet starts the interval; the packet at its end is dropped, and the next drop is due 100 ms later.
+        assert!(codel.pop(at(10), &mut actions).is_some());
+        assert!(codel.pop(at(110), &mut actions).is_some());
+        assert_eq!((actions.dropped, codel.dropping), (1, true));
+        assert_eq!(codel.drops_at, at(210));
+        // After this drop, only one more packet waits: the dropping state ends.
+        assert!(codel.pop(at(215), &mut actions).is_some());
+        assert_eq!((actions.dropped, codel.dropping), (2, false));
+        assert_eq!((codel.drops_at, codel.count), (at(210), 2));
     }
 
     #[test]

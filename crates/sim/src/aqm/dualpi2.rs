@@ -30,6 +30,9 @@ const CLASSIC_MAX: f64 = 1.0 / (K * K);
 /// A.1).
 const RAMP_FROM: Duration = Duration::from_micros(800);
 const RAMP: Duration = Duration::from_micros(400);
+/// Space for a packet of any length: no packet enters if less is left, so that long packets are not dropped more often
+/// than short ones (`MTU` in figure 3 of appendix A.1). The value is a full Ethernet frame.
+const MTU: usize = 1514;
 /// Share of the classic queue in the round robin: 1/16 (section 4.2.2).
 const CLASSIC_WEIGHT: f64 = 1.0 / 16.0;
 
@@ -185,7 +188,7 @@ fn recurs(count: &mut f64, probability: f64) -> bool {
 impl<T: fmt::Debug + Send> Aqm<T> for DualPi2<T> {
     fn enqueue(&mut self, now: Instant, packet: Packet<T>) {
         self.update(now);
-        if self.held() > 0 && self.held() + packet.len > self.limit {
+        if self.held() > 0 && self.held() + MTU > self.limit {
             self.actions.overflowed += 1;
             return;
         }
@@ -244,6 +247,34 @@ mod tests {
         }
         queues.base = 0.9;
         assert!((queues.coupled_probability() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_full_queue_drops_short_packets_as_well() {
+        let mut queues = DualPi2::new(4000);
+        for len in [1500, 900, 60, 100] {
+            queues.enqueue(
+                Instant(0),
+                Packet {
+                    flow: 1,
+                    len,
+                    ecn: Ecn::NotEct,
+                    content: (),
+                },
+            );
+        }
+        // Before the third packet, 1600 bytes are left, and before the fourth, 1540.
+        assert_eq!((queues.held(), queues.actions().overflowed), (2560, 0));
+        queues.enqueue(
+            Instant(0),
+            Packet {
+                flow: 1,
+                len: 60,
+                ecn: Ecn::NotEct,
+                content: (),
+            },
+        );
+        assert_eq!((queues.held(), queues.actions().overflowed), (2560, 1));
     }
 
     #[test]

@@ -101,12 +101,14 @@ impl PieControl {
     }
 
     /// Whether a packet that arrives at a queue of this many bytes gets a congestion signal (sections 4.1, 4.4 and
-    /// 5.4).
+    /// 5.4; `drop_early` in appendix A).
     pub fn signals(&mut self, bytes: usize) -> bool {
         let low = self.probability < SPARED_BELOW && self.delay < TARGET / 2;
-        if !self.burst.is_zero() || low || bytes <= SPARED_BYTES {
-            self.accumulated = 0.0;
+        if low || bytes <= SPARED_BYTES {
             return false;
+        }
+        if self.probability == 0.0 {
+            self.accumulated = 0.0;
         }
         self.accumulated += self.probability;
         let signals = match self.accumulated {
@@ -117,7 +119,12 @@ impl PieControl {
         if signals {
             self.accumulated = 0.0;
         }
-        signals
+        signals && self.burst.is_zero()
+    }
+
+    /// Resets the accumulated probability, because the queue was full and dropped a packet (appendix A).
+    pub fn overflowed(&mut self) {
+        self.accumulated = 0.0;
     }
 }
 
@@ -165,7 +172,9 @@ impl<T: fmt::Debug + Send> Aqm<T> for Pie<T> {
             self.actions.marked += u64::from(packet.ecn != Ecn::Ce);
             packet.ecn = Ecn::Ce;
         }
-        self.queue.push(now, packet);
+        if !self.queue.push(now, packet) {
+            self.control.overflowed();
+        }
     }
 
     fn dequeue(&mut self, now: Instant) -> Option<Packet<T>> {
@@ -222,6 +231,24 @@ mod tests {
         pie.step(Duration::ZERO);
         let want = (0.5 - ALPHA * 0.015) * DECAY;
         assert!((pie.probability - want).abs() < 1e-12);
+    }
+
+    #[test]
+    fn spared_packets_keep_the_accumulated_probability() {
+        let mut pie = PieControl::new(1);
+        pie.burst = Duration::ZERO;
+        pie.probability = 0.3;
+        // 0.85 is reached with the third packet, even if short queues are in between.
+        for _ in 0..2 {
+            assert!(!pie.signals(1 << 20));
+            assert!(!pie.signals(SPARED_BYTES));
+        }
+        assert!((pie.accumulated - 0.6).abs() < 1e-12);
+        assert!((0..100).any(|_| pie.signals(1 << 20)));
+        assert!(pie.accumulated < 1e-12);
+        assert!(!pie.signals(1 << 20));
+        pie.overflowed();
+        assert!(pie.accumulated < 1e-12);
     }
 
     #[test]
