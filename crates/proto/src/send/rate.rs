@@ -22,16 +22,22 @@ const KEY_PIXEL: f64 = 5.05;
 /// The share of a key frame, relative to the share of another frame.
 const KEY_FRAME_SHARE: f64 = 3.0;
 /// The share of a suddenly different picture, relative to the share of another frame. With the share of a key frame, it
-/// would fill the queue of a link that is already full (simulated: `link_goals.rs`).
-const SUDDEN_SHARE: f64 = 2.0;
+/// would fill the queue of a link that is already full (simulated: `link_goals.rs`). With 2, 1.5 and 1.25, the p99 of
+/// `bench link --cases start` is 33, 29 and 27 ms, but the picture is coarser by 2.5 quantisers with 1.5, and by 4 with
+/// 1.25.
+const SUDDEN_SHARE: f64 = 1.5;
 /// Decrease of the quantiser number that halves the quantiser step (ITU-T H.264, section 8.5) and roughly doubles the
 /// bits.
 const QP_PER_OCTAVE: f64 = 6.0;
-/// The share of a frame's error that is corrected for the next frame, and the limits of the error (measured: the
-/// quantiser settles within six frames on a game's clip, without oscillation).
+/// The share of a frame's error that is corrected for the next frame if the frame was too large, and the limit of the
+/// error (measured: the quantiser settles within six frames on a game's clip).
 const GAIN: f64 = 0.6;
-const STEP_DOWN: f64 = -2.0;
 const STEP_UP: f64 = 6.0;
+/// The same if the frame was too small. A finer quantiser also codes the details that the previous, coarser one has
+/// left out: in the built-in scene, a quantiser that is finer by 2 takes 2.2 times the bits at first. With the gain
+/// above, the quantiser therefore oscillated, and one frame in sixty took 1.7 times the mean.
+const GAIN_FINER: f64 = 0.3;
+const STEP_DOWN: f64 = -4.0;
 /// Number of frames over which an excess of bits is compensated.
 const DEBT_FRAMES: f64 = 30.0;
 
@@ -240,7 +246,8 @@ impl RateControl {
         // Consecutive key frames do not show that other frames need coarser quantisers. They may only make the
         // quantisers finer, which is necessary on an idle link.
         let most = if key_frame { 0.0 } else { STEP_UP };
-        let step = GAIN * error.clamp(STEP_DOWN, most);
+        let gain = if error < 0.0 { GAIN_FINER } else { GAIN };
+        let step = gain * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);
     }
 
@@ -404,7 +411,7 @@ mod tests {
     fn ordinary_variation_does_not_change_the_quantiser() {
         let mut rate = settled(5e6, 3.0);
         let qp = rate.qp(false);
-        for mean in [0.1, 1.0, 4.5] {
+        for mean in [0.1, 1.0, 4.2] {
             rate.set_difference(Some(Difference { mean, share: 1.0 }), true);
             assert_eq!(rate.qp(false), qp, "{mean}");
         }
@@ -423,7 +430,9 @@ mod tests {
             let qp = rate.qp(false);
             let refinement = if equal { 0.6 } else { 1.0 };
             rate.coded(false, qp, bits(5e6 * refinement, false, qp));
-            assert!(qp <= before + 1, "{frame}: {qp}");
+            // The first pictures differ twice as much as all pictures before them.
+            let most = if frame < 8 { 4 } else { 1 };
+            assert!(qp <= before + most, "{frame}: {qp}");
         }
     }
 
@@ -458,7 +467,7 @@ mod tests {
     fn a_new_window_on_a_still_desktop_is_limited_by_its_area() {
         let mut rate = settled(5e4, 0.005);
         assert_eq!(rate.qp(false), 12);
-        for (mean, share, at_most) in [(0.2, 0.01, 15), (4.0, 0.1, 24), (40.0, 1.0, 40)] {
+        for (mean, share, at_most) in [(0.2, 0.01, 15), (4.0, 0.1, 24), (40.0, 1.0, 42)] {
             rate.set_difference(Some(Difference { mean, share }), true);
             let qp = rate.qp(false);
             assert!(qp <= at_most, "{share}: {qp}");
