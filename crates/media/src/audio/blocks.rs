@@ -15,6 +15,8 @@ pub(super) const LONGEST: usize = RATE as usize;
 pub(super) struct Blocks {
     timeline: Timeline,
     waiting: VecDeque<f32>,
+    /// The capture time of the newest block that was read.
+    newest: Instant,
     counters: CaptureCounters,
 }
 
@@ -24,6 +26,7 @@ impl Blocks {
         Blocks {
             timeline: Timeline::new(now),
             waiting: VecDeque::new(),
+            newest: Instant(i64::MIN),
             counters: CaptureCounters::default(),
         }
     }
@@ -51,7 +54,7 @@ impl Blocks {
     }
 
     /// Fills `block` if there are enough samples at `now`, including the silence inserted for missing samples. Returns
-    /// the capture time of the block's first sample.
+    /// the capture time of the block's first sample. It is never earlier than that of the previous block.
     pub(super) fn take(&mut self, now: Instant, block: &mut [f32]) -> Option<Instant> {
         let overdue = self.timeline.overdue(now);
         self.silence(overdue);
@@ -65,6 +68,9 @@ impl Blocks {
         // A source may render ahead of time, and the timeline is then later than `now`. The samples of this block were
         // captured before `now`, so the capture time is limited.
         let captured = line.min(now - duration_of(block.len() / CHANNELS));
+        // If a source delivers much at once, its timeline is set back.
+        let captured = captured.max(self.newest);
+        self.newest = captured;
         let samples = self.waiting.drain(..block.len());
         (block.iter_mut().zip(samples)).for_each(|(to, from)| *to = from);
         Some(captured)
@@ -91,6 +97,25 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    /// A server that was stalled renders 200 ms at once.
+    #[test]
+    fn capture_times_never_decrease() {
+        let start = Instant(5_000_000_000);
+        let mut blocks = Blocks::new(start);
+        let after = |ms: u64| start + Duration::from_millis(ms);
+        let mut block = [0.0; 240 * CHANNELS];
+        let mut times = Vec::new();
+        for (now, chunks) in [(5, 1), (10, 1), (11, 40), (30, 1), (80, 4)] {
+            for _ in 0..chunks {
+                blocks.arrived(after(now), 240, Some([0.5; 240 * CHANNELS].into_iter()));
+            }
+            times.extend(std::iter::from_fn(|| blocks.take(after(now), &mut block)));
+        }
+        assert_eq!(times.len(), 47);
+        assert!(times.is_sorted(), "{times:?}");
+        assert!(times.iter().all(|time| *time <= after(75)), "{times:?}");
+    }
 
     #[test]
     fn silence_for_missing_samples_is_counted() {
