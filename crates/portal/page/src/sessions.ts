@@ -101,12 +101,16 @@ async function log(of: Session, row: HTMLElement): Promise<void> {
   if (pressed) pressed.textContent = "Hide log";
 }
 
-/** Shows a link that opens the native client. */
+/**
+ * Replaces the pressed button with a link that opens the native client, until the link is clicked. The other buttons
+ * stay in place, so that a second click cannot stop the session.
+ */
 async function native(of: Session, row: HTMLElement): Promise<void> {
+  const pressed = [...row.querySelectorAll("button")].find((one) => one.textContent === "Native client");
   const ticket = await request<Ticket>("POST", `/api/sessions/${of.id}/ticket`, { watch: !of.own });
   if (ticket.native === null) throw new Error("This session supports browsers only.");
   const link = make("a", "button main", "Open in OpenUVR");
   link.href = ticket.native;
-  row.querySelector("a")?.remove();
-  row.append(link);
+  if (pressed) link.addEventListener("click", () => setTimeout(() => link.replaceWith(pressed)));
+  pressed?.replaceWith(link);
 }
