@@ -392,7 +392,7 @@ mod tests {
             rate.set_difference(Some(Difference { mean, share: 1.0 }), true);
             let qp = rate.qp(false);
             let flash = bits(complexity * 4.0, false, qp);
-            assert!(flash <= share * 5 / 2, "{complexity}: {flash} at {qp}");
+            assert!(flash <= share * 2, "{complexity}: {flash} at {qp}");
             assert!(bits(complexity * 4.0, false, before) >= share * 3);
             rate.coded(false, qp, flash);
             for frame in 0..60 {
