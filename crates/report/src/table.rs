@@ -344,9 +344,16 @@ impl Table {
     pub(super) fn finish(&mut self, totals: &Totals, columns: usize) -> String {
         let mut text = String::new();
         for (id, subscriber) in totals.in_order() {
-            // Show the last seconds before the subscriber's last record, because this subscriber may have left before
-            // others.
-            if let Some(last) = self.journeys.get(&id).map(|journey| journey.last_record) {
+            let title = self.title(id, subscriber.role, &subscriber.name);
+            if let Some(journey) = self.journeys.get_mut(&id) {
+                // Show the last seconds before this record, because this subscriber may have left before others.
+                let last = journey.last_record;
+                let rate = mean_rate(journey, subscriber);
+                push(&mut text, format_args!("{title}  whole run: {rate}\n"));
+                push(
+                    &mut text,
+                    format_args!("last 5 s: {}\n", flow(last, journey)),
+                );
                 self.subscriber_rows(&mut text, last, id, subscriber, columns);
             }
         }
@@ -364,17 +371,19 @@ impl Table {
         // Leave one row for typed text, and one for a message.
         let most = room.rows.saturating_sub(2);
         for (i, (id, role, name)) in all.iter().enumerate() {
-            let mut rows = String::new();
-            match totals.of(*id).filter(|_| self.is_moving(*id, now)) {
+            let rows = match totals.of(*id).filter(|_| self.is_moving(*id, now)) {
                 Some(subscriber) => {
+                    let headline = self.headline(now, *id, subscriber);
+                    let mut rows = headline.clone();
                     self.subscriber_rows(&mut rows, now, *id, subscriber, room.columns);
                     let others = all.len() - i - 1;
-                    if text.lines().count() + rows.lines().count() + others > most {
-                        rows = self.headline(now, *id, subscriber);
+                    match text.lines().count() + rows.lines().count() + others > most {
+                        true => headline,
+                        false => rows,
                     }
                 }
-                None => rows = self.idle_row(now, *id, *role, name),
-            }
+                None => self.idle_row(now, *id, *role, name),
+            };
             if text.lines().count() < most {
                 text.push_str(&rows);
             }
@@ -420,7 +429,6 @@ impl Table {
         subscriber: &Subscriber,
         columns: usize,
     ) {
-        text.push_str(&self.headline(now, id, subscriber));
         let Some(journey) = self.journeys.get_mut(&id) else {
             return;
         };
@@ -475,7 +483,7 @@ impl Table {
         }
     }
 
-    /// The top line: name, role, and rates.
+    /// The top line: name, role, and recent rates.
     fn headline(&mut self, now: Instant, id: SubscriberId, subscriber: &Subscriber) -> String {
         let mut line = self.title(id, subscriber.role, &subscriber.name);
         if let Some(journey) = self.journeys.get_mut(&id) {
@@ -554,6 +562,18 @@ impl Table {
 /// The name, truncated to its column.
 fn short(name: &str) -> String {
     name.chars().take(16).collect()
+}
+
+/// The mean frame rate from the first to the last record.
+fn mean_rate(journey: &Journey, subscriber: &Subscriber) -> String {
+    let run = journey.last_record.since(journey.started);
+    let seconds = run.max(Duration::from_millis(100)).as_secs_f64();
+    // The first frame starts the first interval and is not counted.
+    let rate = |frames: u64| frames.saturating_sub(1) as f64 / seconds;
+    match (subscriber.count.complete, subscriber.count.unacknowledged) {
+        (complete, 0) => format!("{:.1} complete frames/s", rate(complete)),
+        (_, sent) => format!("{:.1} frames/s sent", rate(sent)),
+    }
 }
 
 /// Frame rate, bitrate, loss, and the share of marked L4S packets over the window.

@@ -454,7 +454,7 @@ fn percentiles_of_few_values_stand_with_their_number() {
 }
 
 #[test]
-fn a_client_that_left_early_keeps_its_last_rate() {
+fn a_client_that_left_early_keeps_its_rates() {
     let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     for (client, name, start) in [(1, "desk", 0), (2, "attic", 60_000)] {
@@ -467,7 +467,28 @@ fn a_client_that_left_early_keeps_its_last_rate() {
     }
     let text = table.finish(&totals, 80);
     for name in ["desk", "attic"] {
-        let headline = format!("{name} (player)  50.0 complete frames/s");
+        let headline =
+            format!("{name} (player)  whole run: 50.0 complete frames/s\nlast 5 s: 50.0 ");
         assert!(text.contains(&headline), "{text}");
     }
+}
+
+#[test]
+fn a_still_picture_at_the_end_does_not_hide_the_rate() {
+    let mut table = Table::new(true, IDLE_TEXT);
+    let mut totals = Totals::default();
+    let mut frame_at = |frame: u32, at: i64| {
+        let record = complete_frame(1, frame);
+        totals.count(ms(at), &record, Role::Player, "desk");
+        table.add(ms(at), &record);
+    };
+    for frame in 0..=500 {
+        frame_at(frame, i64::from(frame) * 20);
+    }
+    // One refresh of the unchanged picture.
+    frame_at(501, 50_000);
+    let text = table.finish(&totals, 80);
+    let headline =
+        "desk (player)  whole run: 10.0 complete frames/s\nlast 5 s: 0.2 complete frames/s";
+    assert!(text.starts_with(headline), "{text}");
 }
