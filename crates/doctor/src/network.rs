@@ -102,16 +102,16 @@ fn host_port(port: u16) -> Finding {
         // The machine may have no IPv6.
         _ => bind((Ipv4Addr::UNSPECIFIED, port).into()),
     });
-    // A port below 1024 may be unavailable because it is privileged.
+    // The gateways' default ports follow the host's default port. A port below 1024 may be privileged.
     let other = port
-        .checked_add(1)
+        .checked_add(10)
         .filter(|other| *other > 1023)
         .unwrap_or(4710);
     match bound {
         Ok(_) => Finding::ok(&name, "free for `openuvr host`"),
         Err(why) if why.kind() == ErrorKind::AddrInUse => match listener(port) {
-            Some((id, program)) if program == "openuvr" => {
-                Finding::ok(&name, format!("in use by openuvr (process {id})"))
+            Some((id, program)) if program == "openuvr" || has_library(id) => {
+                Finding::ok(&name, format!("in use by {program} (process {id})"))
             }
             Some((id, program)) => Finding::missing(
                 &name,
@@ -137,6 +137,16 @@ fn host_port(port: u16) -> Finding {
 
 fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
     UdpSocket::bind(address)
+}
+
+/// Whether a process has loaded a library of OpenUVR (the hook, the OpenXR runtime or libopenuvr), which contains a host.
+fn has_library(process: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{process}/maps")).is_ok_and(|maps| maps_library(&maps))
+}
+
+/// Whether a process's memory mappings (proc(5), `/proc/PID/maps`) contain a library of OpenUVR.
+fn maps_library(maps: &str) -> bool {
+    maps.contains("/libopenuvr")
 }
 
 /// The process with a UDP socket at `port`, if it is visible to this user.
@@ -207,5 +217,14 @@ mod tests {
         assert!(host_port(port).summary.contains("in use by"));
         drop(taken);
         assert_eq!(host_port(port).level, Level::Ok);
+    }
+
+    #[test]
+    fn a_game_with_the_hook_is_told_from_other_programs() {
+        let line = |file: &str| format!("7f00-7f10 r-xp 00000000 fe:00 7 {file}\n");
+        let game = line("/usr/games/etr") + &line("/usr/lib/openuvr/libopenuvr_hook.so");
+        assert!(maps_library(&game));
+        assert!(maps_library(&line("/usr/lib/libopenuvr.so.1")));
+        assert!(!maps_library(&line("/usr/lib/libopen.so")));
     }
 }
