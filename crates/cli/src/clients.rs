@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use openuvr_clock as clock;
@@ -15,7 +16,8 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_report::{IdleText, Options, Recorder, Summary};
 use openuvr_runtime::host::Notice;
 use openuvr_runtime::launch_protocol::LaunchReport;
-use openuvr_terminal::out;
+use openuvr_runtime::store::config_dir;
+use openuvr_terminal::{out, shell};
 
 use crate::config::HostConfig;
 
@@ -264,6 +266,17 @@ fn unrecorded(summary: &Summary, lossy: bool) -> Vec<(&str, u64)> {
     let counted = clients.map(|client| (client.name.as_str(), client.unaccounted()));
     counted.filter(|(_, frames)| *frames > 0).collect()
 }
+
+/// Prints the command that pairs another device with a running host. `folder` is the host's configuration folder.
+pub(crate) fn print_pairing_command(subcommand: &str, folder: &Path) {
+    let is_default = config_dir().is_ok_and(|default| default == folder);
+    let option = match is_default {
+        true => String::new(),
+        false => format!(" --config-dir {}", shell::word(folder)),
+    };
+    eprintln!("openuvr {subcommand}: `openuvr devices pair{option}` pairs another device");
+}
+
 /// Prints the PIN with which a new device can pair, and for how many seconds it is valid.
 pub(crate) fn print_invitation(subcommand: &str, pin: &impl Display, seconds: u64) {
     out::unlimited_message(format_args!(

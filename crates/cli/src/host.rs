@@ -31,14 +31,13 @@ use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler, ThreadRole};
-use openuvr_runtime::store::config_dir;
 use openuvr_session::report::{AUTHORITY, Reporter, reporter};
 use openuvr_session::{
     ApplicationDisplay, Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size,
 };
 use openuvr_terminal::{out, shell, usage};
 
-use crate::clients::{Clients, HostState, TICK, print_invitation};
+use crate::clients::{Clients, HostState, TICK, print_invitation, print_pairing_command};
 use crate::config::kind::WindowName;
 use crate::config::{HostConfig, PadsKind, Settings as _, Subject};
 use crate::gateways::Gateways;
@@ -530,12 +529,7 @@ fn read_commands(scheduler: &Scheduler, folder: &Path) -> Receiver<HostCommand> 
             eprintln!("openuvr host: can't read commands from the terminal: {e}");
         }
     } else if reporter().is_none() {
-        let is_default = config_dir().is_ok_and(|default| default == folder);
-        let option = match is_default {
-            true => String::new(),
-            false => format!(" --config-dir {}", shell::word(folder)),
-        };
-        eprintln!("openuvr host: `openuvr devices pair{option}` pairs another device");
+        print_pairing_command("host", folder);
     }
     commands
 }

@@ -35,7 +35,7 @@ use openuvr_session::stand_in::StandIn;
 use openuvr_session::{Fit, PseudoTerminal, VirtualAudio, descendants, no_picture};
 use openuvr_terminal::usage::UsageError;
 
-use crate::clients::{Clients, HostState, TICK};
+use crate::clients::{Clients, HostState, TICK, print_pairing_command};
 use crate::config::{HostConfig, RunConfig};
 use crate::gateways::{self, Gateways};
 
@@ -199,11 +199,16 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     }
     let mut terminal = PseudoTerminal::attach(&mut command);
     let mut stand_in = uses_stand_in.then(|| StandIn::new(subcommand, &display));
+    let earlier: Vec<u32> = descendants::running()
+        .iter()
+        .map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
+        .collect();
     let mut game = Application::start(command)?;
     let mut clients = Clients::new(subcommand, recorder);
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut hint_printed) = (began, began, false);
     let mut refused = false;
+    let mut hints_pairing = reporter().is_none();
     // `known_cause` holds the cause of missing pictures, if known, and the time at which it was first found.
     let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
@@ -229,6 +234,10 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
                     LaunchReport::Notice(Notice::Warning(_) | Notice::NoPicture | Notice::Lost(_))
                 );
                 handle_report(&mut clients, (subcommand, noun), report);
+            }
+            // Standard input belongs to the game, so pairing cannot be opened by typing a command here.
+            if streams && std::mem::take(&mut hints_pairing) {
+                print_pairing_command(subcommand, &host.config_dir);
             }
             if let Some(gateways) = gateways.as_ref().filter(|_| streams)
                 && let Err(why) = gateways.start_recording()
@@ -289,7 +298,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         }
         if let Some(hook) = hook.filter(|_| !socket.was_used() && now >= check_cause_at) {
             check_cause_at = now + CAUSE_INTERVAL;
-            known_cause = no_picture::without_hook(hook)
+            known_cause = no_picture::without_hook(hook, &earlier)
                 .map(|why| (known_cause.map_or(now, |(since, _)| since), why));
         }
         let hint_due = match &known_cause {

@@ -18,7 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The private memory of all descendants in bytes. Shared memory does not count.
 pub(crate) fn memory() -> u64 {
-    let pages = below(&[]).into_iter().map(|pid| {
+    let pages = running().into_iter().map(|pid| {
         let about = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero()));
         let about = about.unwrap_or_default();
         let mut numbers = about.split(' ').map(|n| n.parse().unwrap_or(0_u64));
@@ -69,15 +69,15 @@ pub(crate) fn end_all_but(spared: &[u32]) -> bool {
 
 /// All running descendants.
 pub fn running() -> Vec<Pid> {
-    below(&[])
+    running_except(&[])
 }
 
 /// All running descendants, except `spared` and their descendants.
-fn below(spared: &[u32]) -> Vec<Pid> {
+pub fn running_except(spared: &[u32]) -> Vec<Pid> {
     all_below(spared).0
 }
 
-/// Like `below`, with the number of zombies. A zombie may still have children, because the children of a multithreaded
+/// Like [`running_except`], with the number of zombies. A zombie may still have children, because the children of a multithreaded
 /// process are reparented only when its last thread has ended.
 fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
     let mut children: HashMap<i32, Vec<(i32, bool)>> = HashMap::new();

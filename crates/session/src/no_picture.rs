@@ -25,8 +25,9 @@ const CRASHES: [i32; 5] = [
 ];
 
 /// Describes the first descendant that runs without `hook`, because its launcher has removed the variable that loads
-/// the hook.
-pub fn without_hook(hook: &Path) -> Option<String> {
+/// the hook. `earlier` holds the children that this process had before it started the game: a shell that replaces itself
+/// with this program (`exec`) passes its children on. They and their descendants do not belong to the game.
+pub fn without_hook(hook: &Path, earlier: &[u32]) -> Option<String> {
     let hook = hook.to_str()?;
     let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
     let ours = program("self");
@@ -45,7 +46,9 @@ pub fn without_hook(hook: &Path) -> Option<String> {
             format!("{} (process {})", name.trim(), pid.as_raw_nonzero())
         })
     };
-    let found = descendants::running().iter().find_map(lacks)?;
+    let found = descendants::running_except(earlier)
+        .iter()
+        .find_map(lacks)?;
     Some(format!(
         "{found} was started without {PRELOAD}: its launcher has removed the variable from the environment, as env -i \
              does; start that program directly with `openuvr run`"
