@@ -94,5 +94,9 @@ def goal(verdict, result):
     unit, bound = verdict.get("unit", ""), value(verdict, "target/pass")
     withheld = "quick run" if result.is_quick else verdict.get("withheld")
     judged = target(verdict.get("measured"), bound, least, withheld)
-    limit = f"{'≥' if least else '≤'} {bound:g} {unit}" if bound is not None else ABSENT
+    limit = ABSENT
+    if bound is not None:
+        # A bound may be the product of a goal and a measured value, with any number of digits.
+        shown = round(bound, 2) if abs(bound) >= 1 else bound
+        limit = f"{'≥' if least else '≤'} {shown:g} {unit}"
     return [verdict.get("what"), f"{number(verdict, 'measured')} {unit}", limit, judged]
