@@ -18,8 +18,7 @@ verdicts:
   reproduced, not reproduced   the 95 % confidence interval of repeated runs decides
   inconclusive                 the interval contains the bound; or there are too few runs, a quick run, a busy machine,
                                or other conditions than the paper's
-  not measured                 no result file has the figure (the page names the command that measures it), or no bench
-                               measures it yet
+  not measured                 no result file has the figure (the page names the command that measures it)
   not testable here            the machine lacks a prerequisite: a radio, a graphics card, people
 
 examples:

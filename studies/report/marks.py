@@ -31,7 +31,7 @@ class Mark(enum.Enum):
     NOT_REPRODUCED = "not reproduced"
     # The claim was measured, but the data is insufficient: noise, too few runs, a quick run, or a busy machine.
     INCONCLUSIVE = "inconclusive"
-    # The bench, or the part of it that measures the claim, has no result, or no bench measures the claim yet.
+    # The bench, or the part of it that measures the claim, has no result.
     NOT_MEASURED = "not measured"
     # A prerequisite is missing on this machine, such as a radio, a graphics card, or people.
     NOT_TESTABLE = "not testable here"
@@ -182,8 +182,3 @@ def not_testable(place, text, why, measured=lambda _: ""):
         return Verdict(Mark.NOT_TESTABLE, f"{why}. {found}" if found else why)
 
     return Claim(place, text, _NEVER, (), judge)
-
-
-def not_measured(place, text, why):
-    """A claim that no bench measures yet."""
-    return Claim(place, text, _NEVER, (), lambda *_: Verdict(Mark.NOT_MEASURED, why))

@@ -7,7 +7,7 @@ are compared as ratios, as orders, or with wide tolerances, because the machines
 import re
 
 from .. import estimate
-from ..marks import DECIDED, Check, Claim, Mark, Tolerance, Verdict, judged, not_measured
+from ..marks import DECIDED, Check, Claim, Mark, Tolerance, Verdict, judged, not_testable
 from ..results import QUIET_CORES, value
 
 # Minimum number of samples for a meaningful maximum: a tenth of the number in the slides.
@@ -74,6 +74,12 @@ SCALES_BETTER = Tolerance(
     1.0,
     "the claim is an order, so any ratio of the factors that differs from 1 by more than its error counts",
 )
+SAME_MEDIAN = Tolerance(
+    "with 10 million messages, the median of C++ threads and that of C++ actors differ from those with 1 million by less "
+    "than a factor of 1.5",
+    1.5,
+    "the slides have no figures; medians of runs of one length differ by up to this factor (a guess)",
+)
 # If at least this share of the outliers lies in pauses, the pauses are a source of outliers. If at least this share
 # lies outside of pauses, there is another source (a guess).
 A_SOURCE = 0.1
@@ -82,23 +88,34 @@ A_SOURCE = 0.1
 # Number of pairs of sender and receiver in the slides, and the two numbers of pairs that the claim about parallelism
 # compares.
 PAIRS, FEW, MANY = 16, 1, 64
+# Number of messages in the slides, and that of the shorter runs in the claim about longer runs.
+SAMPLES, SHORT = 10_000_000, 1_000_000
 
 
-def pairs_of(result, one):
-    """The number of pairs of a cell, from the command line of its probe, or from that of its result file. A file may
-    also contain cells of earlier commands with other numbers of pairs."""
+def option(result, one, name, default):
+    """The number that is the value of an option in the command line of a cell's probe, or in that of its result file. A
+    file may also contain cells of earlier commands with other options."""
     commands = one.get("command", ""), result.get("command", "")
-    found = next(filter(None, (re.search(r"--pairs[ =](\d+)", command) for command in commands)), None)
-    return int(found[1]) if found else PAIRS
+    found = next(filter(None, (re.search(rf"--{name}[ =](\d+)", command) for command in commands)), None)
+    return int(found[1]) if found else default
 
 
-def cells(results, name, real_time_kernel=None, pairs=PAIRS):
+def is_short(result, one):
+    """Whether a cell belongs to the shorter runs in the claim about longer runs. Floods do not; a flood always has a
+    tenth of the messages."""
+    return "/flood/" not in one["cell"] and option(result, one, "samples", SAMPLES) == SHORT
+
+
+def cells(results, name, real_time_kernel=None, pairs=PAIRS, short=False):
     """The complete runs of a cell with this number of pairs in all result files, measured on a kernel with the RT patch
-    (True), without it (False), or on any kernel (None). Each has the CPU model and the core count as `machine`."""
+    (True), without it (False), or on any kernel (None); only the short runs, or all others. Each has the CPU model and
+    the core count as `machine`."""
     found = []
     for result in results.of("lab jitter"):
         for one in result.get("cells", []):
-            if one.get("cell") != name or one.get("error") or pairs_of(result, one) != pairs:
+            if one.get("cell") != name or one.get("error") or option(result, one, "pairs", PAIRS) != pairs:
+                continue
+            if is_short(result, one) != short:
                 continue
             kernel = bool(value(one, "conditions/real_time_kernel", False))
             if real_time_kernel in (None, kernel):
@@ -207,8 +224,10 @@ def patch(results, bound):
         if results.first("lab jitter") is None:
             return None
         return Verdict(
-            Mark.NOT_MEASURED,
-            "the comparison needs results of kernels with and without the RT patch: name both folders with --from",
+            Mark.NOT_TESTABLE,
+            "no result is from a kernel with the RT patch. The test needs a machine that can boot both kernels, or whose "
+            "processor virtualises, for two virtual machines; run lab jitter on both kernels, and name both folders "
+            "with --from",
         )
 
     def share(one):
@@ -292,6 +311,22 @@ def parallelism(results, bound):
     return over_runs([Check(times, bound)], why, *used)
 
 
+def length(results, bound):
+    text, checks, used = [], [], []
+    for runtime, runtime_name in (("pthread", "C++ threads"), ("caf", "C++ actors")):
+        name = f"{runtime}/ping-pong/other"
+        short, long = cells(results, name, False, short=True), cells(results, name, False)
+        ratio, longest = (estimate.ratio(each(long, what), each(short, what)) for what in ("median", "max"))
+        if ratio is None or longest is None:
+            return None
+        checks.append(Check(ratio, 1 / bound, bound))
+        medians = [estimate.of(each(runs, "median")).text(2) for runs in (short, long)]
+        text.append(f"{runtime_name}: median {medians[0]} and {medians[1]} µs, maximum {longest.text(1)} times as long")
+        used += [short, long]
+    why = f"with 1 and 10 million messages: {'; '.join(text)}"
+    return over_runs(checks, why, *used)
+
+
 SOURCE = ("lab jitter",)
 
 RUNS = "each result file counts as a run"
@@ -357,17 +392,19 @@ CLAIMS = (
         f"parallelism is the number of pairs, and C++ actors represent actor systems; {RUNS}",
         is_by_cell=True,
     ),
-    not_measured(
+    not_testable(
         "frameless rendering",
         "Frameless rendering avoids double buffering: it updates pixels in random order in the front buffer (no "
         "numbers in the slides).",
-        "no bench renders without frames; the test needs a renderer and a display that update single pixels, and the "
-        "time from motion to each pixel",
+        "the test needs a renderer and a display that update single pixels; OpenUVR encodes and displays whole pictures",
     ),
-    not_measured(
+    Claim(
         "longer runs",
         "The effect of longer runs is future work in the slides.",
-        "no runs of different length were compared; the test needs long runs of the same cells (lab jitter --samples, "
-        "--paced-for, --continue) and a comparison by length",
+        SAME_MEDIAN,
+        ("lab jitter", f"lab jitter --samples {SHORT}"),
+        length,
+        f"the criterion is our own; runs of hours are not judged; {PING_PONG}",
+        is_by_cell=True,
     ),
 )

@@ -254,7 +254,7 @@ STUDY = {
 }
 
 
-def traffic(seconds=30.0, medium="wifi", generated=False, rate=90, table=None, **changed):
+def traffic(seconds=30.0, medium="wifi", generated=False, rate=90, table=None, variant=None, **changed):
     """A capture; `table` replaces rows of table 3."""
     it = STUDY | RATES[rate] | {"frame": 1000 / rate} | changed
     # The study's video has 53.45 Mb/s.
@@ -298,9 +298,19 @@ def traffic(seconds=30.0, medium="wifi", generated=False, rate=90, table=None, *
     return {
         "nominal_fps": float(rate),
         "medium": medium,
+        "variant": variant,
         "captures": [capture | {"end": "server"}, capture | {"end": "client"}],
         "joined": {"round_trip_ns": it["trip"] * 1e6, "down": {"sent": 1000, "arrived": 1000 - it["lost"]}},
     }
+
+
+def variants(runs=3, **changes):
+    """Captures at 60 frames/s, some of them of variants with changed figures."""
+    results = captures(runs=runs, rates=(60,))
+    for variant, changed in changes.items():
+        for _ in range(runs):
+            results.add("lab traffic", traffic(rate=60, variant=variant, **changed))
+    return results
 
 
 def wifi(off=0.0, airtime=(16.0, 35.0), by_interval=(10.0, 11.0, 12.0, 13.0, 14.0), runs=10):
@@ -418,6 +428,16 @@ def pairs(few, many, runs=3):
         cells = [ping_pong(runtime, us) for runtime, us in zip(("pthread", "caf"), medians, strict=True)]
         for result in lab_jitter(*cells, runs=runs).all:
             results.add("lab jitter", result.data | {"command": f"openuvr lab jitter --pairs {number} --out a"})
+    return results
+
+
+def lengths(short, long, runs=3):
+    """Cells with 1 and with 10 million messages: the medians of (threads, actors)."""
+    results = Results()
+    for samples, medians in ((1_000_000, short), (10_000_000, long)):
+        cells = [ping_pong(runtime, us, count=samples) for runtime, us in zip(("pthread", "caf"), medians, strict=True)]
+        for result in lab_jitter(*cells, runs=runs).all:
+            results.add("lab jitter", result.data | {"command": f"openuvr lab jitter --samples {samples} --out a"})
     return results
 
 
@@ -574,6 +594,11 @@ _UNITY = {
     for place in ("figure 19", "figure 20", "section 8.2.1, buffer", "figure 21", "figure 22")
 }
 _UNITY |= {
+    "appendix B, pattern": (
+        variants(constant={}),
+        [variants(constant=change) for change in ({"interval": 11.0}, {"batches": 1.0}, {"idle": 80.0})],
+    ),
+    "appendix B, VP9": (variants(vp9={"frame": 50.0}), [variants(vp9={"frame": 20.0})]),
     "figure 14": (bench("web", web()), [bench("web", web(decoded=45.0)), bench("web", web(decoded=58.0))]),
     "section 8.2.1, airtime": (of("lab wifi", wifi()), [of("lab wifi", wifi(airtime=(28.9, 31.9)))]),
     "section 8.2.2": (
@@ -616,6 +641,10 @@ _SEARIS = {
         [lab_jitter(*collectors(longest)) for longest in OPPOSITE],
     ),
     "parallelism": (pairs((10.0, 1.0), (80.0, 2.0)), [pairs((10.0, 1.0), (20.0, 8.0))]),
+    "longer runs": (
+        lengths((25.0, 0.5), (26.0, 0.5)),
+        [lengths((25.0, 0.5), (50.0, 0.5)), lengths((25.0, 0.5), (25.0, 0.25))],
+    ),
     "collectors": (
         lab_jitter(*collectors(AS_IN_SLIDES)),
         [

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from report import estimate, marks
 from report.marks import DECIDED, Check, Mark, judged
-from report.papers import PAPERS
+from report.papers import PAPERS, searis
 from report.results import Results
 
 from . import examples
@@ -347,6 +347,17 @@ class ClaimsTest(unittest.TestCase):
         verdict = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 10"].verdict(examples.of("lab traffic", unknown))
         self.assertEqual(verdict.mark, Mark.NOT_MEASURED, "the reference is never chosen from the measurement")
 
+    def test_variants_count_only_for_the_appendix(self):
+        slow = examples.captures()
+        for _ in range(3):
+            slow.add("lab traffic", examples.traffic(rate=60, variant="vp9", frame=100.0))
+        claim = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 10"]
+        self.assertEqual(claim.verdict(slow).mark, Mark.REPRODUCED)
+        for place in ("appendix B, pattern", "appendix B, VP9"):
+            verdict = CLAIMS["Unity Render Streaming over Wi-Fi", place].verdict(examples.captures())
+            self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, verdict.why)
+            self.assertIn("not captured at 60 frames/s", verdict.why)
+
     def test_topologies_under_other_conditions_do_not_count(self):
         weak = examples.topology() | {"changes": "mcs=4"}
         for place in ("figure 11, topology", "section IV-B1"):
@@ -365,6 +376,18 @@ class ClaimsTest(unittest.TestCase):
     def test_other_numbers_of_pairs_do_not_count(self):
         claim = CLAIMS["SEARIS: application-stage latencies", "threads"]
         self.assertEqual(claim.verdict(examples.pairs((30.0, 1.0), (30.0, 1.0))).mark, Mark.NOT_MEASURED)
+
+    def test_short_runs_count_only_for_the_claim_about_longer_runs(self):
+        claim = CLAIMS["SEARIS: application-stage latencies", "threads"]
+        verdict = claim.verdict(examples.lengths((300.0, 1.0), (30.0, 1.0)))
+        self.assertEqual(verdict.mark, Mark.REPRODUCED, verdict.why)
+        flood = examples.cell("pekko/flood/other/cms", command="java Actors --samples 1000000")
+        self.assertFalse(searis.is_short({}, flood))
+
+    def test_without_a_kernel_with_the_patch_nothing_is_judged(self):
+        claim = CLAIMS["SEARIS: application-stage latencies", "RT kernel"]
+        plain = examples.lab_jitter(examples.ping_pong("pthread", 30.0))
+        self.assertEqual(claim.verdict(plain).mark, Mark.NOT_TESTABLE)
 
     def test_the_number_of_pairs_is_that_of_the_cell(self):
         """`lab jitter --only` adds cells to a folder, whose file has the command line of the last run."""

@@ -101,9 +101,12 @@ const WITH_1_PAIR: &str =
 const WITH_64_PAIRS: &str =
     "lab jitter --only pthread/ping-pong/other,caf/ping-pong/other --pairs 64 --out {parent}";
 
+/// The cells of the claim about longer runs, with a tenth of the slides' number of messages.
+const SHORT_RUN: &str = "lab jitter --only pthread/ping-pong/other,caf/ping-pong/other --samples 1000000 --out {parent}";
+
 /// The benches and studies, in the order in which they run. A result file of `lab jitter` counts as one run, and a
 /// verdict needs three runs.
-static MEASUREMENTS: [Measurement; 34] = [
+static MEASUREMENTS: [Measurement; 37] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
@@ -172,6 +175,9 @@ static MEASUREMENTS: [Measurement; 34] = [
         WITH_64_PAIRS,
         Some("--quick"),
     ),
+    jitter("jitter-1-short/jitter.json", SHORT_RUN, Some("")),
+    jitter("jitter-2-short/jitter.json", SHORT_RUN, None),
+    jitter("jitter-3-short/jitter.json", SHORT_RUN, None),
     jitter("jitter-2-with-1-pair/jitter.json", WITH_1_PAIR, None),
     jitter("jitter-2-with-64-pairs/jitter.json", WITH_64_PAIRS, None),
     jitter("jitter-3-with-1-pair/jitter.json", WITH_1_PAIR, None),
@@ -545,7 +551,7 @@ mod tests {
             let all = measurements(quick);
             all.filter(|one| one.command == command).count()
         };
-        for command in [ALL_CELLS, WITH_1_PAIR, WITH_64_PAIRS] {
+        for command in [ALL_CELLS, WITH_1_PAIR, WITH_64_PAIRS, SHORT_RUN] {
             let counts = (runs(false, command), runs(true, command));
             assert_eq!(counts, (3, 1), "{command}");
         }

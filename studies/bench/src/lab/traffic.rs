@@ -54,6 +54,10 @@ pub(crate) struct TrafficArgs {
     /// about Wi-Fi only with captures of the media wifi and wifi-model
     #[arg(long, value_name = "MEDIUM", conflicts_with = "generate")]
     medium: Option<Medium>,
+    /// The variant of a stream that differs from the study's. The result file contains it; `openuvr bench report`
+    /// compares captures of variants only with each other and with captures without this option
+    #[arg(long, value_name = "VARIANT", conflicts_with = "generate")]
+    variant: Option<Variant>,
     /// Start of the analysed part, counted from the first packet
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time)]
     from: Duration,
@@ -124,6 +128,24 @@ impl Medium {
             Medium::Wifi => "wifi",
             Medium::WifiModel => "wifi-model",
             Medium::Wired => "wired",
+        }
+    }
+}
+
+/// A variant of a stream, of which one property differs from H.264 with a dynamic bitrate (appendix B of the study).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Variant {
+    /// H.264 with a constant bitrate
+    Constant,
+    /// VP9 with a dynamic bitrate
+    Vp9,
+}
+
+impl Variant {
+    fn name(self) -> &'static str {
+        match self {
+            Variant::Constant => "constant",
+            Variant::Vp9 => "vp9",
         }
     }
 }
@@ -265,6 +287,7 @@ fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, args: &TrafficAr
     folder.add_data("joined", json!(joined));
     folder.add_data("nominal_fps", json!(args.sent_fps));
     folder.add_data("medium", json!(args.medium.map(Medium::name)));
+    folder.add_data("variant", json!(args.variant.map(Variant::name)));
     folder.finish()
 }
 

@@ -61,7 +61,7 @@ fn generated_captures_are_analysed_and_joined() {
     let truth: Value = serde_json::from_str(&made.read("truth.json")).unwrap();
     let folder = Scratch::new();
     let (server, client) = (made.path("server.pcapng"), made.path("client.pcapng"));
-    let about = ["--sent-fps", "90", "--medium", "wired"];
+    let about = ["--sent-fps", "90", "--medium", "wired", "--variant", "vp9"];
     let files = [server.as_str(), client.as_str()];
     traffic(&folder, &[&files[..], &about].concat()).unwrap();
     let data: Value = serde_json::from_str(&folder.read("traffic.json")).unwrap();
@@ -90,8 +90,8 @@ fn generated_captures_are_analysed_and_joined() {
     assert!(distributions.starts_with("quantity,stream,value,count\n"));
     assert!(distributions.contains("\nassembly_ns,frames,"));
     assert_eq!(
-        (&data["nominal_fps"], &data["medium"]),
-        (&json!(90.0), &json!("wired"))
+        (&data["nominal_fps"], &data["medium"], &data["variant"]),
+        (&json!(90.0), &json!("wired"), &json!("vp9"))
     );
 }
 
