@@ -16,13 +16,13 @@ SUPERIOR = Tolerance(
     f"{BOUNDS['ms']} ms",
     BOUNDS,
     "the paper has no numbers for the picture; an SSIM difference of 0.05 is half of the difference between good "
-    "(0.9) and perfect (1). A tenth of the frame interval at 60 frames/s is invisible, and the paper's own saving is "
-    "less than the error of a few runs (guesses)",
+    f"(0.9) and perfect (1). A growth of {BOUNDS['ms']} ms, a tenth of the frame interval at 60 frames/s, is "
+    "invisible; the paper's own saving is less than the error of a few runs (guesses)",
 )
 CHOSEN = (
     "the paper does not state the loss: a loss of 1 %, a round trip of 4 ms and, without feedback, one key frame per "
-    "second were chosen for this bench; latency is from Captured to Submitted, of complete frames only, and without "
-    "feedback many frames are incomplete"
+    "second were chosen for this bench; the latency is measured from Captured to Submitted, for complete frames only; "
+    "without feedback, many frames are incomplete"
 )
 
 

@@ -71,7 +71,7 @@ def half(paper_ms, where=""):
 AIRTIME = Tolerance(
     "in the model of Wi-Fi, the airtime over the access point is at least 1.8 times that of peer-to-peer",
     0.9 * AIRTIME_TIMES,
-    "a ratio that is lower than the paper's 2 by a tenth still counts (a guess)",
+    "a ratio that is a tenth lower than the paper's ratio of 2 still counts (a guess)",
 )
 GOP = Tolerance(
     "compared with the shortest GOP, the longest GOP has a better picture without loss and a worse one with 1 % loss",
@@ -84,8 +84,8 @@ SIMILAR = Tolerance(
 UNCHANGED = Tolerance(
     "the latency changes by at most a tenth, and the picture by at most 0.5 dB",
     0.1,
-    "the paper calls the changes not significant; a tenth is less than the variation with a frame's phase relative to "
-    "the display's refresh, and 0.5 dB is invisible (guesses)",
+    "the paper calls the changes not significant; the latency also varies with a frame's phase relative to the "
+    "display's refresh, by more than a tenth, and 0.5 dB is invisible (guesses)",
 )
 # Largest change of the picture that counts as none, dB (see UNCHANGED).
 SAME_PICTURE_DB = 0.5
@@ -460,8 +460,8 @@ CLAIMS = (
         half(PEERS_RGB_MS, IN_MODEL),
         TOPOLOGY,
         modelled("saved_rgb_ms", f"simulated: peer-to-peer saves {{}} ms (paper: {PEERS_RGB_MS:g} ms)"),
-        chosen="RGB has twice the data, which the paper calls possible; after the first run, one claim about YUV and "
-        "RGB was split into this claim and the previous one",
+        chosen="RGB has twice the data of YUV, because the paper says that RGB can double the latency; after the first "
+        "run, one claim about YUV and RGB was split into this claim and the previous one",
         is_timed=False,
     ),
     Claim(
@@ -476,7 +476,7 @@ CLAIMS = (
     ),
     Claim(
         "figure 11, control protocol",
-        f"Feedback of the client saves {feedback.SAVING_MS} ms, and the picture quality is far better.",
+        f"The client's feedback saves {feedback.SAVING_MS} ms, and makes the picture quality far better.",
         feedback.SUPERIOR,
         ("bench quality --feedback",),
         feedback.superior,
@@ -528,13 +528,14 @@ CLAIMS = (
         ("bench quality --batches",),
         similarity,
         chosen=f"{quality.BATCHES}; the 10 min may consist of several result files, and a batch that was not measured "
-        "does not count; the clip is not the paper's game: the verdict names it, and bench report --run uses only the "
+        "does not count; the clip, which the verdict names, is not the paper's game; bench report --run uses only the "
         "built-in scene",
     ),
     not_testable(
         "section V-D2",
         "100 people see no difference from a wired display (51 to 49).",
-        "the test needs about 100 persons, a headset, and a single-blind trial in which each person plays both ways",
+        "the test needs about 100 persons, a headset, and a single-blind trial in which each person plays with both "
+        "displays",
     ),
     Claim(
         "section V-E",

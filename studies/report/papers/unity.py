@@ -89,9 +89,9 @@ MODELLED = Tolerance(
     "the paper's means have two or three digits and no intervals (guesses, perhaps made after the first run)",
 )
 RISE = Tolerance(
-    "relative to 30 frames/s, the airtime rises by at least three quarters of the paper's rise",
+    "from 30 to 90 frames/s, the relative rise of the airtime is at least three quarters of the paper's",
     0.75,
-    "a quarter of the rise is 5 percentage points of airtime (a guess)",
+    "a quarter of the paper's rise is 5 percentage points of airtime (a guess)",
 )
 RISES = Tolerance(
     "the airtime rises from each of the five intervals to the next: each difference is above 0",
