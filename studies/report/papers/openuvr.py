@@ -368,7 +368,7 @@ def is_like_paper(result):
 
 def energy(results):
     """Energy per displayed frame if the machine has an energy counter (RAPL), otherwise CPU time per frame."""
-    parts = []
+    parts, has_counter = [], True
     for result in results.of("bench latency"):
         for case in result.get("cases", []):
             name, frames = value(case, "setting/name"), value(case, "stream/latency_ms/count", 0)
@@ -380,8 +380,12 @@ def energy(results):
                 parts.append(f"{name} {1e3 * joules / frames:.1f} mJ per frame of the processor package (RAPL)")
             elif "host" in cores and "client" in cores:
                 each = ", ".join(f"{end} {1e3 * cores[end] * seconds / frames:.1f}" for end in ("host", "client"))
-                parts.append(f"{name} {each} ms of CPU time per frame, because no energy counter (RAPL) is readable")
-    return f"The nearest figures here: {'; '.join(parts)}" if parts else ""
+                parts.append(f"{name} {each} ms of CPU time per frame")
+                has_counter = False
+    if not parts:
+        return ""
+    reason = "" if has_counter else " (no energy counter, RAPL, is readable)"
+    return f"The nearest figures here: {'; '.join(parts)}{reason}"
 
 
 CONVENTIONAL_HOST = (

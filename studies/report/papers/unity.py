@@ -403,7 +403,8 @@ def simulated(place):
             return None
         ours, papers = ", ".join(row.ours.text(2) for row in rows), ", ".join(f"{row.study:.2f}" for row in rows)
         inside = sum(row.is_within for row in rows)
-        why = f"{ours} {rows[0].unit} in our model, {papers} in the paper; {inside} of {len(rows)} within the tolerance"
+        unit = f" {rows[0].unit}" if rows[0].unit else ""
+        why = f"{ours}{unit} in our model, {papers} in the paper; {inside} of {len(rows)} within the tolerance"
         few = too_little(result)
         return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}") if few else judged((row.check() for row in rows), why)
 
