@@ -180,7 +180,7 @@ fn missing(file: &OsString, error: &libloading::Error) -> EncodeError {
     EncodeError(format!(
         "{} can't be used ({reason}): libx264 build {X264_BUILD} is required, {found}; \
          apt install libx264-{X264_BUILD}, or set OPENUVR_X264 to the path of a library of build \
-         {X264_BUILD}, or choose --encoder openh264; a build of OpenUVR from its sources uses the installed \
+         {X264_BUILD}, or choose --encoder openh264, or build OpenUVR from its sources, with the installed \
          libx264-dev",
         Path::new(file).display()
     ))
