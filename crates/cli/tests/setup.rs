@@ -109,7 +109,7 @@ getent group openuvr || echo "no group"
         assert_eq!(lines.count(), 2, "{plan}");
     }
     assert!(
-        plan.ends_with("Done. `openuvr setup --undo` takes the changes back.\n"),
+        plan.ends_with("Done. `openuvr setup --undo` undoes the changes.\n"),
         "{plan}"
     );
     let mut lines: Vec<&str> = rest.lines().map(str::trim).collect();
@@ -160,7 +160,9 @@ diff "$work/before" "$work/after"
         "{text}"
     );
     assert!(
-        lines[1].contains("scheduling failed and was taken back: can't write /etc/security/limits.d/60-openuvr.conf"),
+        lines[1].contains(
+            "scheduling failed and was undone: can't write /etc/security/limits.d/60-openuvr.conf"
+        ),
         "{text}"
     );
     assert!(

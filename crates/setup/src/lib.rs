@@ -68,7 +68,8 @@ pub struct Args {
     /// Reverse the changes of the recorded steps
     #[arg(long)]
     undo: bool,
-    /// Repeat the recorded steps that an upgrade of the program has undone. The packages run this command
+    /// Repeat the recorded steps that an upgrade of the program has undone. The packages' install scripts use this
+    /// option
     #[arg(long, conflicts_with_all = ["undo", "only"])]
     restore: bool,
 }
@@ -185,7 +186,7 @@ fn require_root(system: &System<'_>, args: &Args) -> Result<()> {
     }
     let program = shell::for_sudo();
     let words = shell::command(std::env::args_os().skip(1));
-    let verb = if args.undo { "taken back" } else { "changed" };
+    let verb = if args.undo { "undone" } else { "changed" };
     bail!("nothing was {verb}, because that needs root: run `sudo {program} {words}`")
 }
 
@@ -297,7 +298,7 @@ fn verify(context: &Context<'_>, made: &[&Examined]) -> bool {
         }
     }
     if effective && !made.is_empty() {
-        println!("Done. `openuvr setup --undo` takes the changes back.");
+        println!("Done. `openuvr setup --undo` undoes the changes.");
     }
     effective
 }
@@ -307,7 +308,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
     let entries = plan::reversed(&record, &args.only);
     if entries.is_empty() {
         println!(
-            "Nothing to take back: no matching step is recorded in {}.",
+            "Nothing to undo: no matching step is recorded in {}.",
             record::FILE
         );
         return Ok(ExitCode::SUCCESS);
@@ -317,7 +318,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     require_root(system, args)?;
-    if !args.yes && !dialogue.agrees("Take this back? [y]es or [N]o: ")? {
+    if !args.yes && !dialogue.agrees("Undo this? [y]es or [N]o: ")? {
         println!("Nothing was changed.");
         return Ok(ExitCode::SUCCESS);
     }
@@ -332,7 +333,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
     for entry in entries {
         if stop.load(Ordering::Relaxed) {
             bail!(
-                "interrupted: the remaining steps were not taken back; run the command again to take them back"
+                "interrupted: the remaining steps were not undone; run the command again to undo them"
             );
         }
         println!("{}:", entry.step);
@@ -341,7 +342,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
     record.close(system);
     if !complete {
         bail!(
-            "some changes were not taken back, see above: remove the cause, and run the command again"
+            "some changes were not undone, see above: remove the cause, and run the command again"
         );
     }
     Ok(ExitCode::SUCCESS)

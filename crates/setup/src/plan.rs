@@ -194,7 +194,7 @@ pub(crate) fn reversal_text(entries: &[&Entry]) -> String {
     let mut text = String::new();
     let count = entries.len();
     let steps = if count == 1 { "step" } else { "steps" };
-    let _ = writeln!(text, "{count} {steps} to take back:\n");
+    let _ = writeln!(text, "{count} {steps} to undo:\n");
     for entry in entries {
         let about = steps::named(&entry.step).map_or("", |step| step.about());
         let _ = writeln!(text, "{:14}{about}", entry.step);

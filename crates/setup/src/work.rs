@@ -40,13 +40,11 @@ pub(crate) fn apply(
         Ok(())
     };
     let Err(why) = all() else { return Ok(()) };
-    println!("  {step}: taking back the changes of this step");
+    println!("  {step}: undoing the changes of this step");
     match reverse(system, record, step, &made) {
-        true => Err(why).with_context(|| format!("{step} failed and was taken back")),
+        true => Err(why).with_context(|| format!("{step} failed and was undone")),
         false => Err(why).with_context(|| {
-            format!(
-                "{step} failed and was taken back in part; run openuvr setup --undo --only {step}"
-            )
+            format!("{step} failed and was partly undone; run openuvr setup --undo --only {step}")
         }),
     }
 }

@@ -93,7 +93,7 @@ fn a_failing_step_is_taken_back_and_the_earlier_ones_stay() {
     let before = machine.snapshot();
     let why = format!("{:#}", run(&machine, &["--yes"]).unwrap_err());
     assert!(
-        why.starts_with("scheduling failed and was taken back: can't write "),
+        why.starts_with("scheduling failed and was undone: can't write "),
         "{why}"
     );
     assert_eq!(before, machine.snapshot());
@@ -115,10 +115,7 @@ fn a_failing_step_is_taken_back_and_the_earlier_ones_stay() {
     let reload = machine.commands.borrow().len();
     machine.fault.set(Some((reload, Fault::Fails)));
     let why = format!("{:#}", run(&machine, &["--yes"]).unwrap_err());
-    assert!(
-        why.starts_with("uinput failed and was taken back: "),
-        "{why}"
-    );
+    assert!(why.starts_with("uinput failed and was undone: "), "{why}");
     assert!(
         why.contains("`udevadm control --reload` failed: a fault of the test"),
         "{why}"
@@ -135,7 +132,7 @@ fn a_reversal_that_fails_stays_in_the_record() {
     machine.fault.set(Some((1, Fault::Fails)));
     let why = format!("{:#}", run(&machine, &["--yes"]).unwrap_err());
     assert!(
-        why.starts_with("group failed and was taken back in part; "),
+        why.starts_with("group failed and was partly undone; "),
         "{why}"
     );
     assert_eq!(steps_of(&machine), ["group"]);
