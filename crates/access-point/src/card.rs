@@ -132,7 +132,7 @@ pub(crate) fn select(given: Option<&str>, listed: &str) -> Result<(Card, Interfa
             None => bail!("this machine has no wireless interface: see `iw dev`"),
             Some(used) => bail!(
                 "no wireless interface is free: disconnect one, such as {}, or select one with --interface (at a client, \
-                 --ap-interface), which also works for a connected interface of NetworkManager",
+                 --ap-interface); a connected interface can be selected if NetworkManager manages it",
                 used.name
             ),
         },

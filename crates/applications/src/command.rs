@@ -63,8 +63,8 @@ fn shorten(found: &mut Vec<Application>) -> Option<String> {
     let left_out = count - found.len();
     (left_out > 0).then(|| {
         format!(
-            "{count} applications found, but a list has at most {MAX_APPLICATIONS}: the last {left_out} by name are \
-             left out; to offer one of them, replace another entry"
+            "{count} applications found, but a list has at most {MAX_APPLICATIONS}: the last {left_out} in \
+             alphabetical order are left out; to offer one of these, replace another entry"
         )
     })
 }

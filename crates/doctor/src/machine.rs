@@ -116,8 +116,8 @@ fn synchronised(state: sys::ClockState) -> Finding {
         sys::ClockState::Synchronised => Finding::ok(name, "synchronised (NTP or similar)"),
         sys::ClockState::Alone => Finding::better(
             name,
-            "not synchronised: times in the logs of two machines can't be compared; latency figures are correct \
-             nevertheless",
+            "not synchronised: times in the logs of two machines can't be compared; latency figures are still \
+             correct",
             "sudo timedatectl set-ntp true",
         ),
         sys::ClockState::Hidden => Finding::ok(

@@ -39,8 +39,8 @@ impl DisplayName {
         match found {
             Some(name) => Ok(name),
             None => bail!(
-                "no display is known: use --display, such as :0, or --wayland, such as wayland-1, or set DISPLAY or \
-                 WAYLAND_DISPLAY"
+                "no display is known: use --display (as in --display :0) or --wayland (as in --wayland wayland-1), or \
+                 set DISPLAY or WAYLAND_DISPLAY"
             ),
         }
     }
