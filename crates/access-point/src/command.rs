@@ -40,9 +40,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// card and the country's rules permit, and the channel with the least interference at this width. The command shows
 /// the network's name and key as text and as a QR code. Ctrl-C ends the access point and restores the card.
 ///
-/// Run this command in addition to `openuvr host`. It needs the program iw. If NetworkManager manages the card, nothing
-/// else is needed, except root for --country; NetworkManager then chooses the channel's width, and 6 GHz, --radar and
-/// --channel survey are not supported. Otherwise, the command also needs root, hostapd and dnsmasq.
+/// Run this command in addition to `openuvr host`. It needs the program iw. If NetworkManager manages the card, the
+/// command needs nothing else, except root for --country. In this case, NetworkManager chooses the channel's width, and
+/// 6 GHz, --radar and --channel survey are not supported. If NetworkManager does not manage the card, the command also
+/// needs root, hostapd and dnsmasq.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Wireless interface [default: the only free interface]
@@ -76,7 +77,7 @@ pub struct Args {
     /// Permit DFS channels, on which the card must listen for radar for a minute or more before it transmits
     #[arg(long)]
     radar: bool,
-    /// List the permitted channels of the first band that has one, with their interference, and exit
+    /// For the first band with a permitted channel, list the permitted channels with their interference, and exit
     #[arg(long)]
     list_channels: bool,
     /// Undo the changes of an interrupted `openuvr ap` or `openuvr client --via-ap`, and exit

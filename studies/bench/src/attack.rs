@@ -96,7 +96,7 @@ enum Kind {
     Replay,
     /// Altered copies of the host's datagrams to the client, sent from the host's address
     Client,
-    /// Every other datagram of the client gets a source address that never answers
+    /// Every second datagram of the client gets a source address that never answers
     Paths,
     /// An observer requests bursts of full-size datagrams 1000 times a second
     Probes,

@@ -127,12 +127,12 @@ struct HopArgs {
     /// per protocol, addresses and ports (5-tuple)
     #[arg(long, value_name = "NAME", default_value_t)]
     aqm: Discipline,
-    /// A script for the direction from the host; it starts with the values of the options above. If --down has no
-    /// script, and --up is absent, the options above apply only to this direction
+    /// A script for the direction from the host; it starts with the values of the options above. With --down alone,
+    /// without a script, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     down: Option<String>,
-    /// A script for the direction to the host; it starts with the values of the options above. If --up has no script,
-    /// and --down is absent, the options above apply only to this direction
+    /// A script for the direction to the host; it starts with the values of the options above. With --up alone, without
+    /// a script, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
     /// Instead of a link with the options above, emulate a Wi-Fi network with these NAME=VALUE pairs; see `openuvr lab

@@ -134,7 +134,7 @@ one applies. -h prints short help, --help the full help.";
             /// shared session of another user, it can only watch.
             application: Option<String> = "application", optional(text("NAME", 64)),
                 Default::OnlyFlag(&Default::Unset("list all"));
-            /// End the session, even a queued one, when this client ends.
+            /// End the session when this client ends, even if the session is still queued.
             stop_session: bool = "stop-session", flag(), Default::Is("false");
             /// Account at the portal.
             portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
@@ -161,9 +161,9 @@ one applies. -h prints short help, --help the full help.";
             present: PresentKind = "present", present(),
                 Default::From("wayland in a Wayland session, otherwise x11", Environment::present_text);
             /// Decoder of H.264 or HEVC.
-            /// `avcodec`: the CPU, which decodes an H.264 picture while it arrives. All other values are hardware decoders
-            /// through libavcodec, which start when a picture is complete (unverified on hardware, see docs/hardware.md).
-            /// An unavailable decoder is an error.
+            /// `avcodec`: the CPU, which decodes an H.264 picture while it arrives. All other values are hardware
+            /// decoders through libavcodec (unverified on hardware, see docs/hardware.md); they start when a picture is
+            /// complete. An unavailable decoder is an error.
             decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
             /// Accept only this codec.
             /// A host with several encoders uses the first whose codec the client can decode. For example, select `jpeg` on
@@ -194,9 +194,9 @@ one applies. -h prints short help, --help the full help.";
             tearing: bool = "tearing", flag(), Default::Is("false");
             /// Show the rows of a picture as they are decoded.
             /// This works with `x11` (unless the window scales the picture) and with `kms`. The upper rows become
-            /// visible milliseconds earlier; the last rows do not. Until the last rows are shown, the screen shows
-            /// parts of two frames, with a visible edge in fast motion. With `kms`, the display then reports no
-            /// presentation times.
+            /// visible milliseconds earlier than if the picture is shown as a whole; the last rows do not. Until the
+            /// last rows are shown, the screen shows parts of two frames, with a visible edge in fast motion. With
+            /// `kms`, the display then reports no presentation times.
             present_slices: bool = "present-slices", flag(), Default::Is("false");
             /// Show latency figures over the picture.
             /// Ctrl+Alt+Shift+L toggles them.
@@ -227,9 +227,9 @@ one applies. -h prints short help, --help the full help.";
             /// new pictures. `auto`: on if head poses are sent to the host (`--head-pose`), otherwise off.
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
-            /// `gl`: OpenGL 3.3, synchronised with the display. `software`: the CPU, with up to two threads. `auto`: `gl` on a GPU,
-            /// otherwise `software`, because software OpenGL (llvmpipe and the like) is slower. If `gl` does not work, a
-            /// message is printed, and `software` is used.
+            /// `gl`: OpenGL 3.3, synchronised with the display. `software`: the CPU, with up to two threads. `auto`:
+            /// `gl` on a GPU, otherwise `software`, which is faster than software OpenGL (llvmpipe and the like). If
+            /// `gl` does not work, a message is printed, and `software` is used.
             reproject_backend: DrawBackend = "reproject-backend", choice(), Default::Is("auto");
             /// Extra field of view on each side, for reprojection.
             /// It avoids black edges while the head turns. The required angle is the head's angular speed times the
@@ -265,9 +265,9 @@ one applies. -h prints short help, --help the full help.";
             /// Input source.
             /// `window`: the keyboard and mouse events of the window. `script`: the file of `--input-script`. `none`:
             /// no input. `evdev:DEVICES`: these input devices, separated by commas, such as
-            /// evdev:/dev/input/event3,/dev/input/mice. At the host, the devices have the numbers 0, 1 and so on; a
-            /// number before a = replaces this number, as in evdev:7=/dev/input/event3. Other programs still receive
-            /// the events of these devices.
+            /// evdev:/dev/input/event3,/dev/input/mice. At the host, the devices have the numbers 0, 1 and so on. To
+            /// give a device another number, write the number and = before it, as in evdev:7=/dev/input/event3. Other
+            /// programs still receive the events of these devices.
             input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("window if there is one, otherwise none");
             /// File of input events to play; - is the standard input.
@@ -323,8 +323,8 @@ one applies. -h prints short help, --help the full help.";
             motion_range: Option<f64> = "motion-range", optional(number(1.0..=180.0, "degrees")),
                 Default::Unset("30");
             /// Head rotation that has no effect.
-            /// The stick ignores this angle around its centre. The mouse ignores twice this angle after each change of
-            /// direction, against tremor.
+            /// The stick ignores this angle around its centre. To suppress tremor, the mouse ignores twice this angle
+            /// after each change of direction.
             motion_dead_zone: Option<f64> = "motion-dead-zone", optional(number(0.0..=45.0, "degrees")),
                 Default::Unset("0 for the mouse, 2 for the stick");
         }
@@ -578,8 +578,7 @@ impl ClientConfig {
         match self.present {
             _ if !self.present_slices => None,
             PresentKind::X11 | PresentKind::Kms(_) if stereo.draws() => Some(
-                "--present-slices does not support stereo pictures: leave out --view, and either leave out --reproject \
-                 and --head-pose or use --reproject off",
+                "--present-slices does not support stereo pictures: leave out --view, and use --reproject off",
             ),
             PresentKind::X11 => None,
             PresentKind::Kms(_) => self.tearing.then_some(

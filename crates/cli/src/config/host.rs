@@ -148,11 +148,11 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
             /// Repeat the picture at the stream's frame rate while nothing changes.
-            /// By default, the host sends only a few frames while nothing changes: for static refinement, and two a
-            /// second to video players and recordings, or five to Moonlight clients. Some video players, editors and
-            /// measurements need a constant frame rate. With H.264, a repeated picture takes a few hundred bytes; with
-            /// jpeg and raw, it takes as many bytes as the picture itself. The column `repeats` of --csv marks
-            /// repetitions.
+            /// By default, the host sends only a few frames while nothing changes: the frames of static refinement, and
+            /// repeated pictures for the receivers that need them (two per second for video players and recordings,
+            /// five per second for Moonlight clients). Some video players, editors and measurements need a constant
+            /// frame rate. With H.264, a repeated picture takes a few hundred bytes; with jpeg and raw, it takes as
+            /// many bytes as the picture itself. The column `repeats` of --csv marks repetitions.
             constant_frame_rate: bool = "constant-frame-rate", flag(), Default::Is("false");
             /// Send the pointer's shape and position.
             /// The client draws the pointer, so that it moves without waiting for a frame.

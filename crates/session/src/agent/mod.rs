@@ -137,8 +137,8 @@ pub struct Args {
     /// End the session after this many seconds without a client and without a lease renewal
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lease: u32,
-    /// Address to listen on: PORT for the host, the next port for the portal and browsers; without PORT, free ports are
-    /// chosen
+    /// Address to listen on: the host uses PORT, and the portal and browsers use the next port; without PORT, free
+    /// ports are chosen
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
     /// Accept the portal's requests at a Unix socket in the session's folder instead of a TCP port. The portal must run on

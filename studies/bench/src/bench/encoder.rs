@@ -36,7 +36,7 @@ use crate::machine::{Load, Machine, QUIET};
 /// Measure one encoder: milliseconds, bits and PSNR of the scene's pictures.
 ///
 /// Times are in milliseconds: the duration of the conversion, and the times from its end to the first and to the last
-/// slice of the picture. PSNR is that of luma, against the picture before its conversion. No stream is started. The
+/// slice of the picture. PSNR is luma PSNR, relative to the picture before its conversion. No stream is started. The
 /// first run records the scene; later runs use the recording.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\

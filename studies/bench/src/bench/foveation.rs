@@ -27,9 +27,10 @@ use crate::machine::{Load, Machine, QUIET};
 /// Compare stereo encoding: both eyes side by side, foveated, and one encoder per eye.
 ///
 /// Foveated: along each side, the middle half keeps all pixels, the adjacent eighths keep every second pixel, and the
-/// outer eighths every fourth pixel. The encoder averages pixels, and the decoder repeats them. The figures are for the
-/// quantiser at which the middle third of each eye has the same quality (luma PSNR) as without foveation: bits per
-/// frame; milliseconds to shrink, encode, decode and enlarge a frame; and the PSNR of the whole picture.
+/// outer eighths every fourth pixel. The encoder averages pixels, and the decoder repeats them. Each method uses the
+/// quantiser at which the middle third of each eye has the same quality (luma PSNR) as without foveation. The figures
+/// at this quantiser are bits per frame; milliseconds to shrink, encode, decode and enlarge a frame; and the PSNR of
+/// the whole picture.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Size of the picture of one eye

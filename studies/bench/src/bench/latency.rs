@@ -30,10 +30,11 @@ use crate::result_file;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
 ///
-/// Starts two virtual displays, with the scene on the first. On the second, compares the latency of a copier without
-/// codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080 with 20 Mb/s, and at 1280x720
-/// as strips of JPEG. --cases selects other cases, such as 2560x1440, or 120 frames per second. The scene runs at 60.25
-/// frames per second, so that each phase against a 60 Hz clock occurs within four seconds.
+/// Starts two virtual displays, with the scene on the first. The second shows the scene's pictures, transferred first
+/// by a copier without a codec, whose latency is the floor, and then by host and client. The default cases are 1280x720
+/// with 10 Mb/s, 1920x1080 with 20 Mb/s, and 1280x720 as strips of JPEG; --cases selects other cases, such as
+/// 2560x1440, or 120 frames per second. The scene runs at 60.25 frames per second, so that each phase against a 60 Hz
+/// clock occurs within four seconds.
 ///
 /// Codec time is measured in the same run, on pictures of the same scene. Serial time is the total time of these steps,
 /// one after another: encoding with x264 (one slice, x264's own constant bitrate, a buffer of one frame), decoding of

@@ -43,10 +43,10 @@ use openuvr_clock as clock;
 /// The scene is streamed over an emulated link, which loses and delays datagrams reproducibly from a seed, in both
 /// directions: reports, requests and input are lost just like video. A frame is complete if it was displayed with all
 /// of its bytes, and its references were complete. The longest gap is the longest time without a complete frame.
-/// Latency is from Captured to Submitted, of complete frames. Input latency is from a key press in the client's window
-/// to the first frame that may show its effect. Rates include IP and UDP headers, FEC and retransmissions. If other
-/// processes used more than 0.1 core, or the emulated link itself was late, there is no verdict. A quick run has no
-/// verdict either.
+/// Latency is the time from Captured to Submitted, for complete frames. Input latency is from a key press in the
+/// client's window to the first frame that may show its effect. Rates include IP and UDP headers, FEC and
+/// retransmissions. If other processes used more than 0.1 core, or the emulated link itself was late, there is no
+/// verdict. A quick run has no verdict either.
 ///
 /// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay of 5 to 8 ms each
 /// way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for --duration. The figures of

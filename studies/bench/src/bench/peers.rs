@@ -44,8 +44,8 @@ use super::verdict::Verdict;
 ///
 /// OpenUVR's stream is displayed by its own client, and by the host's page in a Chromium window. Other rendering paths
 /// of that window, and the minimum latency of a browser window without a stream, are measured only if `--only` lists
-/// them. A Moonlight client of OpenUVR's host is also measured. The floor is the latency without a stream, of a program
-/// that copies pictures from one display to the other.
+/// them. A Moonlight client of OpenUVR's host is also measured. The floor is the latency of a program that copies
+/// pictures from one display to the other, without a stream.
 ///
 /// All figures are for the same scene at the same size, and at the same bitrate for programs with a bitrate option. The
 /// bench reads these figures from the pixels of the receiver's display: latency from drawn to visible; distinct frames

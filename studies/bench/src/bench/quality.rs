@@ -44,8 +44,8 @@ use setup::Setup;
 /// is limited both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the GamingAnywhere paper
 /// used). The GOP size is the number of frames from one key frame to the next; `none` is the default of openuvr host,
 /// with key frames only on demand. The stream's target is --bitrate. Limited bandwidths are measured with adaptive and
-/// with constant bitrate, and GOP sizes without loss and with a loss of 1 %; --points and --quick omit the constant
-/// bitrate and the loss. The network load includes IP and UDP headers.
+/// with constant bitrate. GOP sizes are measured without loss and with a loss of 1 %. --points and --quick omit the
+/// measurements with constant bitrate and with loss. The network load includes IP and UDP headers.
 ///
 /// Two other modes follow the OpenUVR paper. --batches measures a long stream over a perfect link, and compares 150
 /// frames of every 10 s (section V-D1). --feedback measures a stream over a link with 1 % loss and a round trip of 4

@@ -17,11 +17,10 @@ use crate::result_file;
 
 /// Make one HTML page of all measurements, with a verdict for each figure of the papers.
 ///
-/// Reads the result files (JSON, CSV) of the benches and of `openuvr lab wifi`, `lab traffic` and
-/// `lab jitter` in one or more folders. Each figure of the papers is marked as reproduced, not
-/// reproduced, inconclusive, not measured or not testable here, with the reason and the criterion.
-/// 95 % confidence intervals over repeated runs decide; a quick run or a busy machine decides
-/// nothing.
+/// Reads the result files (JSON, CSV) of the benches and of `openuvr lab wifi`, `lab traffic` and `lab jitter` in one
+/// or more folders. Each figure of the papers is marked as reproduced, not reproduced, inconclusive, not measured or
+/// not testable here, with the reason and the criterion. The verdict follows from 95 % confidence intervals over
+/// repeated runs. A quick run or a busy machine gives no verdict.
 ///
 /// The reporter is a Python program: it needs python3-pandas, python3-matplotlib and
 /// python3-jinja2. `python3 studies/report --help` describes it.

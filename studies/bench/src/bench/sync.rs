@@ -23,9 +23,9 @@ use super::turns::{ComparisonOptions, Turns};
 ///
 /// The figures are the latency from drawn to visible, the application's frame rate, the share of frames displayed
 /// completely, the cores that scene, host and client use together, and luma PSNR. They are measured for the same scene
-/// in three configurations: captured from its display; submitted within the host's process; and the same, but the scene
-/// waits until each frame is sent. Times, rates and cores are medians and ranges over interleaved repetitions; the
-/// share of complete frames is the minimum.
+/// in three configurations: captured from its display; submitted within the host's process; and submitted within the
+/// host's process by a scene that waits until each frame is sent. Times, rates and cores are medians and ranges over
+/// interleaved repetitions; the share of complete frames is the minimum.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
 pub(crate) struct Args {

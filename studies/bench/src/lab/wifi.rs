@@ -39,8 +39,9 @@ use super::folder::Folder;
 ///   --vary         a sweep: one network, with several values of one or two words
 ///   --replay FILE  a capture or table of packets: the simulated delay or loss of each packet
 ///
-/// Each writes a folder: tables (CSV), and the results with machine and command (wifi.json;
-/// --topology: wifi-topology.json), which `openuvr bench report --from FOLDER` draws.
+/// Each mode writes a folder with tables (CSV), and with the results, machine and command
+/// (wifi.json, or wifi-topology.json with --topology). `openuvr bench report --from FOLDER` draws
+/// the results.
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment, after_help = after_help())]
 pub(crate) struct WifiArgs {
