@@ -36,9 +36,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Make this machine the access point of its clients
 ///
 /// A client that joins the access point reaches the host directly, without a router in between. The command scans the
-/// bands. In the first band of --band that has a permitted channel, it uses the largest width up to --width that the
-/// card and the country's rules permit, and the channel with the least interference at this width. The command shows
-/// the network's name and key as text and as a QR code. Ctrl-C ends the access point and restores the card.
+/// bands. It uses the first band of --band that has a permitted channel. In this band, it selects the largest width up
+/// to --width that the card and the country's rules permit, and then the channel with the least interference at this
+/// width. The command shows the network's name and key as text and as a QR code. Ctrl-C ends the access point and
+/// restores the card.
 ///
 /// Run this command in addition to `openuvr host`. It needs the program iw. If NetworkManager manages the card, the
 /// command needs nothing else, except root for --country. In this case, NetworkManager chooses the channel's width, and

@@ -79,8 +79,8 @@ pub struct Args {
     /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Also stream sound: the scene's clicks, which coincide with its flashes, or, with --app, the application's sound
-    /// and additional beeps. Needs PulseAudio
+    /// Also stream sound: the scene's clicks, which coincide with its flashes. With --app: the application's sound and
+    /// additional beeps. Needs PulseAudio
     #[arg(long)]
     sound: bool,
     /// Serve browsers instead of a client, at this address [default: a free port of 127.0.0.1]. Print the page's

@@ -117,7 +117,7 @@ pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Resul
     let authority = Authority::make(&lock, folder, names, now)?;
     tracing::warn!(
         "the authority of the page's certificate was replaced: in browsers that trust the old authority, install the \
-         certificate of the new authority, which `openuvr web-certificate` prints"
+         new authority's certificate (`openuvr web-certificate` prints it)"
     );
     authority.sign(folder, names, now)
 }

@@ -38,7 +38,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "lost_events_total",
-            "Connection events dropped because the queue was full, and received messages dropped as too long.",
+            "Connection events dropped because the queue was full, and messages dropped because they were too long.",
             sums.events_lost,
         ),
     ] {

@@ -124,9 +124,9 @@ one applies. -h prints short help, --help the full help.";
         "Portal" {
             /// Play an application offered by the portal at this address.
             /// The client prompts for your account once and stores the log-in in the configuration folder, readable
-            /// only by this user. Without `--application`, it lists the applications and sessions. The session
-            /// continues after Ctrl-C or after you close the window, as it does when the portal's page is closed. The
-            /// same command joins the session again; `--stop-session` ends the session.
+            /// only by this user. Without `--application`, it lists the applications and sessions. When this client
+            /// ends (by Ctrl-C, or because its window is closed), the session continues. The same command joins the
+            /// session again. With `--stop-session`, the session ends with the client.
             portal: Option<PortalAddress> = "portal", optional(portal()),
                 Default::OnlyFlag(&Default::Unset(""));
             /// Application or session at the portal: a name or a session id.
@@ -166,8 +166,8 @@ one applies. -h prints short help, --help the full help.";
             /// complete. An unavailable decoder is an error.
             decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
             /// Accept only this codec.
-            /// A host with several encoders uses the first whose codec the client can decode. For example, select `jpeg` on
-            /// a fast network if the host prefers H.264.
+            /// A host with several encoders uses the first encoder whose codec the client can decode. For example,
+            /// select `jpeg` on a fast network if the host prefers H.264.
             codec: Option<CodecName> = "codec", optional(choice()),
                 Default::Unset("the host's first choice");
             /// X display for the `x11` window.
@@ -285,9 +285,9 @@ one applies. -h prints short help, --help the full help.";
             clipboard: bool = "clipboard", flag(), Default::Is("true");
             /// Send the input of this machine's game pads.
             /// The client sends the input of up to four pads while its window has the focus, if the host accepts game
-            /// pads. With `--input none` or `--observe`, the client sends no input of pads. It uses pads in /dev/input
-            /// that this user may read, including pads that are plugged in later. Other programs still receive the
-            /// events of these pads.
+            /// pads. With `--input none` or `--observe`, the client sends no pad input. It uses pads in /dev/input that
+            /// this user may read, including pads that are plugged in later. Other programs still receive the events of
+            /// these pads.
             pads: bool = "pads", flag(), Default::Is("true");
             /// Button mappings of game pads.
             /// A file in the format of SDL's game-controller database (gamecontrollerdb.txt): one line per pad. Pads
@@ -302,17 +302,17 @@ one applies. -h prints short help, --help the full help.";
         }
         "Games controlled by a head sensor" {
             /// Use head poses as input for an unmodified game.
-            /// `mouse`: head rotation moves the mouse, for games that turn the view with the mouse. `pad`: the angle
-            /// from the centre deflects the right stick of the first game pad, if the host accepts pads; without a pad
-            /// at the client, the host gets a virtual one. `off`: the client sends head poses, for OpenXR applications.
-            /// `mouse` and `pad` require `--head-pose` with a sensor, and work only while the window has the focus.
-            /// Ctrl+Alt+Shift+C recentres: it moves the mouse back by all motion that came from the head, and returns
+            /// `mouse`: head rotation moves the mouse, for games that turn the view with the mouse. `pad`: the head's
+            /// angle from the centre deflects the right stick of the first game pad, if the host accepts pads; if the
+            /// client has no pad, the host gets a virtual pad. `off`: the client sends head poses, for OpenXR
+            /// applications. `mouse` and `pad` require `--head-pose` with a sensor, and work only while the window has
+            /// the focus. Ctrl+Alt+Shift+C recentres: it reverses the mouse motion that came from the head, and returns
             /// the stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");
-            /// Head angles that move the mouse or stick to the right and down.
-            /// The first angle moves it to the right, the second down. Each is yaw (to the right), pitch (down), roll
-            /// (to the right shoulder) or none. A `-` before an angle inverts it. Examples: `-yaw,pitch`, `pitch,yaw`,
-            /// `roll,none`.
+            /// Head angles for the horizontal and vertical motion of the mouse or stick.
+            /// The first angle moves the mouse or stick to the right, the second down. Each is yaw (to the right),
+            /// pitch (down), roll (to the right shoulder) or none. A `-` before an angle inverts it. Examples:
+            /// `-yaw,pitch`, `pitch,yaw`, `roll,none`.
             motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
             /// Speed of the mouse.
             /// Set it so that a quarter turn of the head is a quarter turn in the game. The game's own mouse
@@ -335,8 +335,8 @@ one applies. -h prints short help, --help the full help.";
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
             scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
-            /// `auto`: show the table only on a terminal. `on`: also write it into a pipe, as plain lines. `off`: show
-            /// no table.
+            /// `auto`: show the table only on a terminal. `on`: show it without a terminal, too, as plain lines. `off`:
+            /// show no table.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");

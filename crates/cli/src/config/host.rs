@@ -141,10 +141,10 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// plays the file forwards and backwards in a loop. Each frame carries a bar code.
             clip: Option<PathBuf> = "clip", optional(path("FILE")), Default::Unset("");
             /// Maximum frame rate.
-            /// A frame is captured when the application has drawn, not on a timer. If the application draws faster, the
-            /// newest frame is sent. The actual rate may be up to 5 % higher, since the clocks of displays and games
-            /// are not exact. Moonlight clients choose their own rate, up to this maximum or, without this option, up
-            /// to 240 frames/s.
+            /// A frame is captured when the application has drawn, not on a timer. If the application draws faster than
+            /// this rate, the host skips frames and sends the newest one. The actual rate may exceed this maximum by up
+            /// to 5 %, since the clocks of displays and games are not exact. Moonlight clients choose their own rate,
+            /// up to this maximum or, without this option, up to 240 frames/s.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
             /// Repeat the picture at the stream's frame rate while nothing changes.
@@ -171,8 +171,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// clients get H.264. Video players receive H.264 only. `raw`: uncompressed pixels (1.8 Gbit/s for 1280x720
             /// at 60 frames/s). `null`: frames without pictures, to test a link. An unavailable encoder is an error. If
             /// a hardware encoder of H.264 fails during the stream, x264 replaces it, or openh264 if x264 can't be
-            /// opened. With several encoders, such as x264,jpeg, each client gets the first that it can decode; each
-            /// encoder runs only while a client uses it.
+            /// opened. With several encoders, such as x264,jpeg, each client gets the stream of the first encoder whose
+            /// codec it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
             /// Option of the encoder's library; may be repeated.
             /// NAME is the option's name in that library. For x264: `preset`, `tune`, and every parameter in the full
@@ -246,8 +246,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             key_frame_interval: Option<u32> = "key-frame-interval",
                 optional(count(1..=100_000, "frames")), Default::Unset("on demand");
             /// Rate control.
-            /// `own`: the host sets the quantiser before each frame, without added latency. `cbr`: the encoder analyses each
-            /// frame first and keeps it within a frame's share of the bitrate; for narrow links.
+            /// `own`: the host sets the quantiser before each frame, without added latency. `cbr`, for narrow links:
+            /// the encoder first analyses each frame, and then keeps its size within one frame's share of the bitrate.
             rate_control: Option<RateMode> = "rate-control", optional(choice()),
                 Default::Unset("own; cbr if the encoder supports only cbr");
             /// Static refinement: improve a still picture until it is nearly exact.
@@ -278,9 +278,9 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// Time for which pairing stays open.
             pairing_timeout: Duration = "pairing-timeout", seconds(), Default::Is("2m");
             /// Policy for a second player.
-            /// `refuse`: reject it. `observe`: admit it as an observer. `take-over`: if it requests a take-over, give it
-            /// the player's role, and make the previous player an observer (or disconnect the previous player if
-            /// --max-observers is reached); otherwise, admit it as an observer.
+            /// `refuse`: reject it. `observe`: admit it as an observer. `take-over`: as `observe`, unless it requests a
+            /// take-over. In that case, give it the player's role, and make the previous player an observer (or
+            /// disconnect the previous player if --max-observers is reached).
             second_player: SecondPlayer = "second-player", choice(), Default::Is("observe");
             /// Maximum number of observers.
             max_observers: u16 = "max-observers", count(0..=64, "clients"), Default::Is("8");
@@ -455,8 +455,8 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
             scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
-            /// `auto`: show the table only on a terminal. `on`: also write it into a pipe, as plain lines. `off`: show
-            /// no table.
+            /// `auto`: show the table only on a terminal. `on`: show it without a terminal, too, as plain lines. `off`:
+            /// show no table.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");

@@ -346,8 +346,8 @@ pub enum TicketRefused {
     OtherKey,
     /// It has expired.
     #[error(
-        "the ticket has expired: get a new one from the portal (if it is new, the clocks of portal \
-         and host differ by more than 30 s)"
+        "the ticket has expired: get a new one from the portal; if the portal has just issued it, \
+         the clocks of portal and host differ by more than 30 s"
     )]
     Expired,
     /// Its lifetime exceeds the maximum.

@@ -121,7 +121,8 @@ pub struct Args {
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
     /// Act as the window manager: let the first window fill the display, with dialogs centred over it. Set it to false
-    /// for desktop sessions, and for window managers that cannot replace another one (openbox --replace can)
+    /// for desktop sessions, and for window managers that cannot replace a running window manager (openbox --replace
+    /// can)
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
     /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and cannot be combined with

@@ -35,7 +35,7 @@ use rows::{Ablation, Measured, Run};
 /// root). The last group is measured with a busy loop on each core. Latency is the time from drawn to visible. It is
 /// measured from pixels, and only for complete frames. The output contains the median and the range over interleaved
 /// repetitions. A difference between two rows is significant only if their ranges do not overlap. By default, the scene
-/// runs at 60.5 frames per second, so that each phase against a 60 Hz clock occurs within two seconds.
+/// runs at 60.5 frames per second, so that each phase relative to a 60 Hz clock occurs within two seconds.
 ///
 /// Configurations that can't run here are listed with the reason. Failed configurations are retried in each repetition,
 /// and each row contains its number of runs.

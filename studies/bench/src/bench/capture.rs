@@ -28,13 +28,13 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 
 /// Measure the cost of each capture method, display and client window: X11, Wayland, hook, C API.
 ///
-/// The figures, all for the same scene: latency from drawn to visible; the share of drawn frames that are complete;
-/// cores used by application, host and client together; the application's frame time, from the start of the frame until
-/// the swap has returned; and the application's frame rate when the display does not limit it. "alone" streams nothing;
-/// "read-back" reads each picture back and discards it. A second table has the cores used by the host, and by the
-/// scene's display if it is a separate process; the cores used by the host while the picture does not change; and the
-/// time from a key press to its effect. Times, rates and cores are medians and ranges over interleaved repetitions; the
-/// share of complete frames is the minimum.
+/// The figures, all for the same scene, are: latency from drawn to visible; the share of drawn frames that are
+/// complete; cores used by application, host and client together; the application's frame time, from the start of the
+/// frame until the swap has returned; and the application's frame rate when the display does not limit it. "alone"
+/// streams nothing; "read-back" reads each picture back and discards it. A second table has the cores used by the host,
+/// and by the scene's display if it is a separate process; the cores used by the host while the picture does not
+/// change; and the time from a key press to its effect. Times, rates and cores are medians and ranges over interleaved
+/// repetitions; the share of complete frames is the minimum.
 ///
 /// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland. Without these programs, these
 /// methods are left out unless `--ways` lists them. The scene's frames are counted on the scene's X display. With

@@ -33,13 +33,13 @@ use crate::result_file;
 /// Starts two virtual displays, with the scene on the first. The second shows the scene's pictures, transferred first
 /// by a copier without a codec, whose latency is the floor, and then by host and client. The default cases are 1280x720
 /// with 10 Mb/s, 1920x1080 with 20 Mb/s, and 1280x720 as strips of JPEG; --cases selects other cases, such as
-/// 2560x1440, or 120 frames per second. The scene runs at 60.25 frames per second, so that each phase against a 60 Hz
-/// clock occurs within four seconds.
+/// 2560x1440, or 120 frames per second. The scene runs at 60.25 frames per second, so that each phase relative to a 60
+/// Hz clock occurs within four seconds.
 ///
 /// Codec time is measured in the same run, on pictures of the same scene. Serial time is the total time of these steps,
 /// one after another: encoding with x264 (one slice, x264's own constant bitrate, a buffer of one frame), decoding of
-/// the whole picture, and both colour conversions. The ratio (end to end - floor) / serial rates the pipeline: 1 means
-/// no overlap and no additional delay.
+/// the whole picture, and both colour conversions. The pipeline is rated by the ratio (end to end - floor) / serial: 1
+/// means no overlap and no additional delay.
 ///
 /// Only frames that the host recorded as complete are evaluated. Percentiles use the nearest-rank method. The frames
 /// due are the frames that the scene drew (read from the scene's display), up to the number that the host may send. If

@@ -35,7 +35,7 @@ use openuvr_clock as clock;
 ///
 /// The figures are the microseconds from the send in one thread to the receipt in another, for an eventfd and for a
 /// channel. The threads are ordinary or real-time threads, and run on any cores or both on one core. Two ways to
-/// shorten this latency are also measured, with real-time threads: no core of the machine sleeps
+/// shorten this latency are also measured with real-time threads: all cores of the machine are kept awake
 /// (/dev/cpu_dma_latency), or the receiver spins from 150 µs before the next message is due. Further figures are the
 /// cost of recording scheduling latency (--scheduling-trace of host and client), and the microseconds to packetise and
 /// seal a frame of 42 kB, whole and in eight slices.

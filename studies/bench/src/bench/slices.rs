@@ -19,11 +19,11 @@ use super::heading::{Heading, Report, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 
-/// Measure when the first and last rows of a picture become visible if it is displayed in slices, and as a whole.
+/// Measure when the first and last rows of a picture become visible, for display in slices and as a whole.
 ///
 /// The figures, all for the same scene, are: the time from drawing to display of the picture's first rows and of its
 /// last rows, for frames that were displayed completely; the share of the time in which the window shows rows of two
-/// frames (and so the share of a display's refreshes that show such a mixture); the share of frames displayed
+/// frames, which is also the share of a display's refreshes that show this mixture; the share of frames displayed
 /// completely; and the cores used by the client and by its display. All are medians and ranges over interleaved
 /// repetitions, except the share of complete frames, which is the minimum.
 #[derive(clap::Args, Clone, Debug)]

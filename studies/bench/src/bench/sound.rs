@@ -27,8 +27,8 @@ use rows::{LinkRow, Report, Row, Targets};
 
 /// Measure the latency of audio, its offset from the video, and its cost.
 ///
-/// The figures are: the time of a click from the host's sink to the client's, and this time minus the latency of the
-/// simultaneous flash; buffer and concealment, as the client reports them; and, with and without sound, the latency
+/// The figures are: the time of a click from the host's sink to the client's sink, and this time minus the latency of
+/// the simultaneous flash; buffer and concealment, as the client reports them; and, with and without sound, the latency
 /// from drawn to visible, and the cores that host and client use. The latency from drawn to visible and the cores are
 /// medians and ranges over interleaved repetitions. Then the audio is measured again over two links: one loses 1 % of
 /// the datagrams, and the other loses 2 % in bursts of 4. Needs PulseAudio.

@@ -47,14 +47,14 @@ use super::verdict::Verdict;
 /// player.
 ///
 /// For a browser that plays, measures the time from drawing to the hand-over to the compositor, in total and by stage;
-/// frames per second decoded and handed over, and the longest freeze; the time from a press in the page to the
-/// application; and the offset of sound from the picture (with PulseAudio). The link is direct, or emulated with a
-/// delay of 2 ms each way and a loss of 1 % or 5 % in each direction. With several codecs, bitrate modes or congestion
-/// controls, the browser is measured with each combination over each link. For OpenUVR's own client, measures the
-/// latency from drawn to visible in five cases: without observers; with a browser and a video player; with a browser
-/// and four video players; with a browser, a video player and a Moonlight client; and with a video player that has
-/// stopped reading. Also measures the host's cost per observer. For ffplay and GStreamer, measures the latency from
-/// drawn to visible. Needs Chromium and ffmpeg. If one of them is missing, the bench prints a message and measures
+/// frames per second decoded and handed over, and the longest freeze; the time from a key press in the page until the
+/// application receives it; and the offset of sound from the picture (with PulseAudio). The link is direct, or emulated
+/// with a delay of 2 ms each way and a loss of 1 % or 5 % in each direction. With several codecs, bitrate modes or
+/// congestion controls, the browser is measured with each combination over each link. For OpenUVR's own client,
+/// measures the latency from drawn to visible in five cases: without observers; with a browser and a video player; with
+/// a browser and four video players; with a browser, a video player and a Moonlight client; and with a video player
+/// that has stopped reading. Also measures the host's cost per observer. For ffplay and GStreamer, measures the latency
+/// from drawn to visible. Needs Chromium and ffmpeg. If one of them is missing, the bench prints a message and measures
 /// nothing.
 ///
 /// With --capture, measures only one run of a browser, and captures its packets for `openuvr lab traffic`. With --wifi,

@@ -41,10 +41,10 @@ const INCOMPLETE: u8 = 1;
 /// --continue measures the missing cells, so that a study can be split into several runs (--duration). Cells with
 /// real-time policies monopolise the machine while they run.
 ///
-/// --quick measures about half of the cells, with 16 000 messages instead of 10 million: all cells that the study's
-/// slides show, and further cells, so that each runtime is measured with each pattern, Pekko with each collector, and
-/// C++ threads under each policy. The run takes less than a minute, and tests that everything works. Its
-/// figures do not count for verdicts.
+/// --quick measures about half of the cells, with 16 000 messages instead of 10 million. These are all cells that the
+/// study's slides show, and enough further cells to measure each runtime with each pattern, Pekko with each collector,
+/// and C++ threads under each policy. The run takes less than a minute, and tests that everything works. Its figures do
+/// not count for verdicts.
 ///
 /// Writes a folder with tables and distributions (CSV), and with the results, machine and command (jitter.json).
 /// `openuvr bench report --from FOLDER` draws the results next to the slides' figures.

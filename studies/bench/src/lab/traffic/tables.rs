@@ -301,7 +301,7 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
         Some(offset) => format!(
             "The offset of the client's clock (client minus server) is {:+.6} s, and its drift {:+.2} ppm; both are \
              corrected. The offset is right if the fastest packets of both directions are equally fast, \
-             which can't be known; the round trip does not depend on it.",
+             which can't be known; the round trip does not depend on the offset.",
             offset / 1e9,
             joined.drift_ppm
         ),
