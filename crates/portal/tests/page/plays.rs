@@ -37,6 +37,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
     start_application(&mut browser, &tab, "scene", "running");
+    a_link_opens_the_native_client(&mut browser, &tab);
     play(&mut browser, &tab);
     let origin = format!("{}://{}", portal.scheme, portal.at);
     browser.until(
@@ -88,6 +89,36 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
         place.path("data/saves/ada/scene").is_dir(),
         "saves are kept"
     );
+}
+
+/// Presses the button for the native client. Checks that its link lies under the pointer then, so that a second click
+/// presses no other button, and that the button returns after the link was clicked.
+fn a_link_opens_the_native_client(browser: &mut Browser, tab: &Tab) {
+    browser.run(
+        tab,
+        "globalThis.native = () => [...document.querySelectorAll('#own button')]
+           .find((of) => of.textContent === 'Native client');
+         native().scrollIntoView();
+         const box = native().getBoundingClientRect();
+         globalThis.pointer = [box.x + box.width / 2, box.y + box.height / 2];
+         native().click(); true",
+    );
+    browser.until(
+        tab,
+        "document.querySelector('#own a')?.href.startsWith('openuvr://')",
+    );
+    let under_pointer =
+        "document.elementFromPoint(...pointer) === document.querySelector('#own a')";
+    assert_eq!(browser.run(tab, under_pointer), json!(true));
+    // No program of this machine is registered for the link's scheme.
+    browser.run(
+        tab,
+        "const link = document.querySelector('#own a');
+         link.addEventListener('click', (event) => event.preventDefault());
+         link.click(); true",
+    );
+    browser.until(tab, "native() && !document.querySelector('#own a')");
+    assert_eq!(browser.run(tab, &state("running")), json!(true));
 }
 
 /// Checks five times that the displayed picture changes.
