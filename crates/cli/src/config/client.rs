@@ -134,7 +134,7 @@ one applies. -h prints short help, --help the full help.";
             /// shared session of another user, it can only watch.
             application: Option<String> = "application", optional(text("NAME", 64)),
                 Default::OnlyFlag(&Default::Unset("list all"));
-            /// End the session when this client ends, even if the session is still queued.
+            /// When this client ends, also end its session, even a queued one.
             stop_session: bool = "stop-session", flag(), Default::Is("false");
             /// Account at the portal.
             portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
