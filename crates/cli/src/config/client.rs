@@ -309,7 +309,7 @@ one applies. -h prints short help, --help the full help.";
             /// the focus. Ctrl+Alt+Shift+C recentres: it reverses the mouse motion that came from the head, and returns
             /// the stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");
-            /// Head angles for the horizontal and vertical motion of the mouse or stick.
+            /// Head angles for horizontal and vertical motion of the mouse or stick.
             /// The first angle moves the mouse or stick to the right, the second down. Each is yaw (to the right),
             /// pitch (down), roll (to the right shoulder) or none. A `-` before an angle inverts it. Examples:
             /// `-yaw,pitch`, `pitch,yaw`, `roll,none`.
