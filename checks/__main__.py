@@ -1,4 +1,4 @@
-"""Consistency checks. `./dev check` runs all of them, and `./dev check NAME...` the named ones.
+"""Consistency checks. `./dev check` runs all checks, and `./dev check NAME...` the named checks.
 
 A check is a file with a function `check()` that yields one line per violation; the first line of its docstring states
 the checked property. Checks use only the standard library of Python 3.10.

@@ -51,7 +51,7 @@ ALLOWED = {
     # Reads the files of game launchers. It contains no streaming code.
     "applications": {"terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
-    # Changes the system as root. It runs no streaming code: it uses `net` and `runtime` only for the values that they
+    # Changes the system as root. It runs no streaming code: it takes from `net` and `runtime` only values that they
     # need, such as the port and the buffer sizes.
     "setup": {"net", "runtime", "terminal"},
     "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal", "wayland"},

@@ -1,4 +1,4 @@
-"""clippy reports nothing in programs and tests, and nothing in a package with any one of its features alone."""
+"""clippy reports nothing in programs and tests, nor in a package that is built with only one of its features."""
 
 import repository
 

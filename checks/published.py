@@ -1,7 +1,7 @@
 """The archive of each published crate contains its sources and documents, the files that these name, and no others.
 
-Cargo makes the archives, which also shows that each dependency can be published. Compiling the archives takes minutes:
-`./dev release` does it.
+Cargo makes the archives, which also shows that each dependency can be published. `./dev release` compiles the archives,
+which takes minutes.
 """
 
 import pathlib

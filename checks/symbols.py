@@ -1,4 +1,4 @@
-"""packaging/libopenuvr.symbols lists the functions of openuvr.h, so none disappears from the package unnoticed."""
+"""packaging/libopenuvr.symbols lists the functions of openuvr.h, so that no function disappears unnoticed."""
 
 import pathlib
 import re
