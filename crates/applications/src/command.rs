@@ -114,7 +114,10 @@ mod tests {
         assert_eq!(shorten(&mut fits), None);
         let mut many: Vec<Application> = (0..MAX_APPLICATIONS + 3).map(numbered).collect();
         let warning = shorten(&mut many).unwrap();
-        assert!(warning.contains("the last 3 in alphabetical order"), "{warning}");
+        assert!(
+            warning.contains("the last 3 in alphabetical order"),
+            "{warning}"
+        );
         assert_eq!(many, fits);
     }
 
