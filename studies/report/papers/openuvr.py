@@ -316,8 +316,8 @@ def together(results, bound):
     why = f"the paper's three optimisations save {saving.text(1, 'ms')} together, and {latency.text(1, 'ms')} remain"
     doubts = [one.doubt for one in found if one.doubt]
     used = ablation, results.first("bench sync")
-    if len({(result.get("machine/cpu"), result.get("machine/cores")) for result in used}) > 1:
-        doubts.append("the results are from different machines (CPU model or core count)")
+    if len({tuple(result.get(f"machine/{part}") for part in ("cpu", "cores", "kernel")) for result in used}) > 1:
+        doubts.append("the results are from different machines (CPU model, core count or kernel)")
     return doubted(judged([Check(saving, bound), Check(latency, most=FRAME_MS)], why), "; ".join(doubts))
 
 

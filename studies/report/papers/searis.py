@@ -110,7 +110,7 @@ def is_short(result, one):
 def cells(results, name, real_time_kernel=None, pairs=PAIRS, short=False):
     """The complete runs of a cell with this number of pairs in all result files, measured on a kernel with the RT patch
     (True), without it (False), or on any kernel (None); only the short runs, or all others. Each has the CPU model and
-    the core count as `machine`."""
+    the core count as `machine`, and the kernel's release as `kernel`."""
     found = []
     for result in results.of("lab jitter"):
         for one in result.get("cells", []):
@@ -120,7 +120,8 @@ def cells(results, name, real_time_kernel=None, pairs=PAIRS, short=False):
                 continue
             kernel = bool(value(one, "conditions/real_time_kernel", False))
             if real_time_kernel in (None, kernel):
-                found.append(one | {"machine": (result.get("machine/cpu"), result.get("machine/cores"))})
+                machine = result.get("machine/cpu"), result.get("machine/cores")
+                found.append(one | {"machine": machine, "kernel": result.get("machine/kernel")})
     return found
 
 
@@ -144,6 +145,15 @@ def each(runs, what):
     return [micros(one, what) for one in runs]
 
 
+def on_one_machine(runs):
+    """Whether all runs are from the same machine. Virtual machines of equal CPU model and core count can be on hosts of
+    different speed. A different kernel is then the only sign, except in a comparison with a kernel with the RT patch.
+    """
+    kernels = {(bool(value(one, "conditions/real_time_kernel", False)), one["kernel"]) for one in runs}
+    patched = {is_patched for is_patched, _ in kernels}
+    return len({one["machine"] for one in runs}) <= 1 and len(kernels) == len(patched)
+
+
 def over_runs(checks, why, *groups):
     """The verdict on several runs of cells. Runs of different machines, and runs that are quick, short or on a busy
     machine decide nothing.
@@ -151,8 +161,9 @@ def over_runs(checks, why, *groups):
     found, used = judged(checks, why), [one for runs in groups for one in runs]
     if found is None or found.mark not in DECIDED:
         return found
-    if len({one["machine"] for one in used}) > 1:
-        return Verdict(Mark.INCONCLUSIVE, f"{why}; the runs are from different machines (CPU model or core count)")
+    if not on_one_machine(used):
+        reason = "the runs are from different machines (CPU model, core count or kernel)"
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; {reason}")
     if any(value(one, "analysis/sent/count", 0) < ENOUGH for one in used):
         return Verdict(Mark.INCONCLUSIVE, f"{why}; fewer than {ENOUGH:,} samples")
     if any(one.get("quick") for one in used):

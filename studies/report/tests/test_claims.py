@@ -14,6 +14,8 @@ from report.results import Results
 from . import examples
 
 CLAIMS = {(paper, claim.place): claim for paper, claims in PAPERS for claim in claims}
+# Core count and kernel of three machines.
+MACHINES = (2, "6.12"), (8, "6.12"), (2, "6.18")
 NEVER_JUDGED = (Mark.NOT_TESTABLE, Mark.NOT_MEASURED)
 
 
@@ -175,10 +177,11 @@ class ClaimsTest(unittest.TestCase):
 
     def test_savings_on_two_machines_are_not_added(self):
         claim = CLAIMS["OpenUVR", "figure 11, all"]
-        for cores, mark in ((2, Mark.REPRODUCED), (8, Mark.INCONCLUSIVE)):
+        one, larger, other = ({"cpu": "A", "cores": cores, "kernel": kernel} for cores, kernel in MACHINES)
+        for second, mark in ((one, Mark.REPRODUCED), (larger, Mark.INCONCLUSIVE), (other, Mark.INCONCLUSIVE)):
             results = copy.deepcopy(examples.EXAMPLES["OpenUVR", "figure 11, all"][0])
-            for result, number in zip(results.all, (2, cores), strict=True):
-                result.data["machine"] = {"cpu": "A", "cores": number}
+            for result, machine in zip(results.all, (one, second), strict=True):
+                result.data["machine"] = machine
             verdict = claim.verdict(results)
             self.assertEqual(verdict.mark, mark, verdict.why)
 
@@ -426,7 +429,8 @@ class ClaimsTest(unittest.TestCase):
         self.assertIn("not measured: pekko/ping-pong/rr/cms", verdict.why)
 
     def test_cells_of_two_machines_are_not_compared(self):
-        machines = {"cpu": "a", "cores": 2}, {"cpu": "b", "cores": 2}, {"cpu": "a", "cores": 4}
+        machines = [{"cpu": "A", "cores": cores, "kernel": kernel} for cores, kernel in MACHINES]
+        machines.append(machines[0] | {"cpu": "B"})
         for key, claim, results in every_example():
             if "lab jitter" not in " ".join(claim.sources):
                 continue
@@ -437,6 +441,16 @@ class ClaimsTest(unittest.TestCase):
                     result.data["machine"] = other
                 is_decided = claim.verdict(results).mark in DECIDED
                 self.assertEqual(is_decided, other is machines[0], f"{key}: {other}")
+
+    def test_kernels_with_and_without_the_patch_are_compared(self):
+        key = "SEARIS: application-stage latencies", "RT kernel"
+        results = Results()
+        for one in examples.EXAMPLES[key][0].all:
+            for is_patched, kernel in ((False, "6.12"), (True, "6.12-rt")):
+                kept = [cell for cell in one.data["cells"] if cell["conditions"]["real_time_kernel"] is is_patched]
+                results.add("lab jitter", {"cells": kept, "machine": {"cpu": "A", "cores": 2, "kernel": kernel}})
+        verdict = CLAIMS[key].verdict(results)
+        self.assertEqual(verdict.mark, Mark.REPRODUCED, verdict.why)
 
     def test_an_alternative_that_did_not_run_is_not_testable(self):
         ablated = examples.ablation()
