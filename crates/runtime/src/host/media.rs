@@ -4,6 +4,7 @@
 mod encoder;
 mod pipeline;
 mod placement;
+mod player;
 mod secondary;
 mod session_path;
 mod subscriber;
@@ -27,6 +28,7 @@ use openuvr_proto::wire::control::GoodbyeReason;
 
 pub(super) use self::encoder::open;
 use self::pipeline::{PictureInfo, Pipeline};
+use self::player::PlayerRole;
 pub(super) use self::secondary::ReturnedPipeline;
 use self::secondary::{SecondaryRendition, SharedPicture};
 use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared, UNCHANGED};
@@ -52,7 +54,7 @@ pub(super) struct Media {
     secondaries: Vec<SecondaryRendition>,
     /// Threads that are ending or have ended.
     ending: Vec<JoinHandle<()>>,
-    player: Option<SubscriberId>,
+    role: PlayerRole,
     /// The bitrate limit set by the application, if any.
     bitrate_limit: Option<Bitrate>,
     /// The GOP size set by the application, if any. The inner `None`: key frames only on request.
@@ -91,7 +93,7 @@ impl Media {
             primary: None,
             secondaries: Vec::new(),
             ending: Vec::new(),
-            player: None,
+            role: PlayerRole::default(),
             bitrate_limit: None,
             key_frame_interval: None,
             fps,

@@ -26,9 +26,9 @@ impl Media {
                 id,
                 role: Role::Player,
                 ..
-            } => self.player = Some(*id),
+            } => self.role.begins(*id),
             MediaCommand::Role(id, Role::Observer) | MediaCommand::Remove(id) => {
-                self.player.take_if(|player| player == id);
+                self.role.ends(*id);
             }
             _ => {}
         }
@@ -103,9 +103,8 @@ impl Media {
     /// Moves a rendition to this thread if it is the player's rendition or this thread has none, and otherwise to its
     /// own thread.
     fn place(&mut self, mut pipeline: Pipeline) {
-        let plays = self
-            .player
-            .is_some_and(|player| pipeline.has_subscriber(player));
+        let player = self.role.player();
+        let plays = player.is_some_and(|player| pipeline.has_subscriber(player));
         match self.primary.take() {
             None => self.primary = Some(pipeline),
             Some(before) if plays => {
@@ -164,9 +163,12 @@ impl Media {
             // A panic was already reported.
             let _ = self.ending.swap_remove(at).join();
         }
+        if self.primary.is_some() && !self.role.is_settled() {
+            return;
+        }
+        let player = self.role.player();
         let plays = |secondary: &&SecondaryRendition| {
-            self.player
-                .is_some_and(|player| secondary.members.contains(&player))
+            player.is_some_and(|player| secondary.members.contains(&player))
         };
         let oldest = self.secondaries.iter().min_by_key(|secondary| secondary.id);
         let oldest = oldest.filter(|_| self.primary.is_none());
