@@ -1,5 +1,5 @@
-//! A malicious replacement of the session program. Its responses to the portal are attacks on browsers that use the
-//! portal. Tests of the portal's page use it. It displays nothing.
+//! A malicious replacement of the session program, for tests of the portal's page. Its responses to the portal are
+//! attacks on browsers that use the portal. It displays nothing.
 //!
 //! The program appends the head of each request of the portal, except POST requests, to the file `asked` in its folder.
 //! The file `does` in this folder specifies how the program answers these requests: `echo` accepts the WebSocket and

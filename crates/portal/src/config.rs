@@ -138,7 +138,7 @@ pub(crate) struct KubernetesSection {
     /// Size of `/tmp` and of the home folder in MiB, each.
     #[serde(default = "scratch_mib")]
     pub(crate) scratch_mib: u64,
-    /// UDP ports of nodes that lead to sessions in the Pod network.
+    /// UDP ports on the nodes, forwarded to sessions in the Pod network.
     #[serde(default)]
     pub(crate) host_ports: Option<HostPorts>,
 }

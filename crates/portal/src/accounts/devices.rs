@@ -1,5 +1,5 @@
-//! Device cookies (OWASP, "Device Cookies"). A browser that logged in before presents such a cookie, so that password
-//! guesses by unknown clients cannot prevent a log-in from this browser.
+//! Device cookies (OWASP, "Device Cookies"). A browser that has logged in before presents its device cookie. Password
+//! guesses by unknown clients then cannot prevent a log-in from this browser.
 //!
 //! The cookie does not grant access. It has an entry for each of the last four accounts that logged in with the
 //! browser: an id, an expiry time, and a MAC over the id, the time and the account's name. The portal does not store

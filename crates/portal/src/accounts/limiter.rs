@@ -1,14 +1,14 @@
 //! Rate limits for log-ins, as a value without a clock or a lock.
 //!
-//! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if the limit would be
-//! reached with all pending attempts counted as wrong. Therefore, concurrent guesses gain nothing, and concurrent
+//! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if the wrong passwords and
+//! the pending attempts together have reached the limit. Therefore, concurrent guesses gain nothing, and concurrent
 //! correct attempts all succeed.
 //!
 //! An attempt of an unknown client counts in three counters: one for the account and the network together, one for the
 //! network, and one for the account. A browser that logged in to the account before ([`super::Devices`]) has its own
-//! counter. The limit per account does not apply to a network from which the account logged in before. Guessing
-//! therefore locks out only other unknown clients. Names without an account are counted in the same way, so that they
-//! cannot be distinguished from accounts.
+//! counter. The limit per account does not apply to a network from which the account logged in before. Guesses by
+//! unknown clients therefore never lock out known browsers. Names without an account are counted in the same way, so
+//! that they cannot be distinguished from accounts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -38,8 +38,8 @@ const PER_PROVIDER: u32 = 200;
 /// more pending attempts would only delay others.
 const MAX_PENDING: u32 = 8;
 
-/// Maximum pending attempts of unknown clients. They delay known browsers by less than a second at the rate in
-/// docs/deploy.md.
+/// Maximum pending attempts of unknown clients. They delay known browsers by less than a second at the log-in rate that
+/// docs/deploy.md reports.
 const UNKNOWN_CLIENTS: u32 = 64;
 
 /// Maximum number of counters, and of known networks (a guess). Each takes about 100 bytes.
@@ -234,8 +234,8 @@ impl Limiter {
         })
     }
 
-    /// Removes expired counters. If there are still too many, removes the counters with the fewest wrong passwords. One
-    /// guess from each of many networks then does not remove counters that are close to their limits.
+    /// Removes expired counters. If there are still too many, removes the counters with the fewest wrong passwords.
+    /// Single guesses from many networks therefore cannot remove counters that are close to their limits.
     fn make_room(&mut self, now: Instant) {
         self.counts
             .retain(|_, count| count.under_way > 0 || count.wrong(now) > 0);

@@ -1,5 +1,5 @@
-//! Selects the certificate of a connection: the newest certificate, or the response to a challenge if the connection is
-//! the authority's validation of a name.
+//! Selects the certificate of a connection. If the authority opens the connection to validate a name, the certificate
+//! is the response to the challenge. Otherwise, it is the newest certificate.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

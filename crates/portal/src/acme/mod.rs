@@ -31,8 +31,8 @@ use crate::tls::{TlsError, certified, shown_by};
 /// Delay after a failed order: Let's Encrypt allows five failed validations of a name per hour.
 const RETRY_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// Delay after an order whose certificate is already due for renewal, because the machine's clock is wrong or the
-/// certificate is short-lived. Let's Encrypt permits one further certificate for the same names every 34 hours.
+/// Delay after an order if the new certificate is already due for renewal. This happens if the machine's clock is wrong
+/// or the certificate is short-lived. Let's Encrypt permits one further certificate for the same names every 34 hours.
 const MIN_RENEWAL: Duration = Duration::from_secs(36 * 3600);
 
 /// Maximum wait until the clock is read again, because the machine's clock may be set during the wait.
@@ -69,7 +69,7 @@ pub(crate) struct AcmeSection {
     /// URL of the authority's directory.
     #[serde(default = "lets_encrypt")]
     pub(crate) directory: String,
-    /// PEM file of the root certificate that the directory's server uses, if the system does not trust it.
+    /// PEM file with the root certificate of the directory's server. Needed if the system does not trust this root.
     #[serde(default)]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -324,8 +324,8 @@ fn certificate_file(directory: &str, chain: &str, key: &str) -> String {
     format!("{DIRECTORY}{directory}\n{chain}{key}")
 }
 
-/// Whether the file contains a certificate from the authority with this directory. The stored account does not show
-/// this: after a change of the authority, the account belongs to the new authority even if the first order there has
+/// Whether the file contains a certificate from the authority with this directory. The stored account is no evidence of
+/// that: after a change of the authority, the account belongs to the new authority even if the first order there has
 /// failed.
 fn is_issued_by(file: &str, directory: &str) -> bool {
     let first = file.lines().next();

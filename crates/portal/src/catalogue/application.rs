@@ -72,7 +72,7 @@ pub(crate) struct Application {
     pub(crate) application_user: Option<String>,
     /// Whether sessions of the application serve Moonlight clients.
     pub(crate) moonlight: bool,
-    /// Whether the root of its container is writable.
+    /// Whether the root file system of the application's container is writable.
     pub(crate) writable_root: bool,
 }
 

@@ -18,8 +18,8 @@ pub(crate) use self::application::{Application, CaptureMethod};
 use self::icon::Icons;
 pub(crate) use self::picture::Picture;
 
-/// Maximum length of the file in bytes, and maximum number of applications. Both are guesses, far above the size of a
-/// usable page.
+/// Maximum length of the file in bytes, and maximum number of applications. Both are guesses, far above what a usable
+/// page can show.
 const MAX_FILE: u64 = 1024 * 1024;
 const MAX_APPLICATIONS: usize = 1000;
 

@@ -100,7 +100,7 @@ impl FromRequestParts<Arc<App>> for ClientAddress {
 }
 
 /// Name of the log-in cookie. The prefix `__Host-` requires HTTPS and binds the cookie to this host (RFC 6265bis,
-/// section 4.1.3). Cookies do not distinguish ports, so the pages of sessions on this machine use other names.
+/// section 4.1.3). Cookies do not distinguish ports, so the pages of sessions on this machine use other cookie names.
 pub(super) fn cookie_name(secure: bool) -> &'static str {
     match secure {
         true => "__Host-openuvr-portal",

@@ -3,7 +3,7 @@
 //!
 //! A connection is unauthenticated until a request on it has a valid log-in cookie. A network at its limit loses its
 //! own oldest unauthenticated connection. In a full pool, the network with the most unauthenticated connections loses
-//! its oldest one. Slow requests therefore hold slots only until new connections arrive.
+//! the oldest of them. Slow requests therefore hold slots only until new connections arrive.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use crate::network::Network;
 
-/// Maximum evictions per second, per network and in total. Connections that need further evictions are closed at once.
-/// Each eviction costs the portal about 0.1 ms of a core, so 10,000 per second (`openuvr lab attack --only
-/// portal-bodies`) would use the whole core. The limit, a fifth of a core, is a guess.
+/// Maximum evictions per second, per network and in total. Above these limits, a new connection that needs an eviction
+/// is closed at once. Each eviction costs the portal about 0.1 ms of a core, so 10,000 per second (`openuvr lab attack
+/// --only portal-bodies`) would use the whole core. The limit, a fifth of a core, is a guess.
 const EVICTIONS: EvictionLimits = EvictionLimits {
     of_network: 500,
     of_all: 2000,

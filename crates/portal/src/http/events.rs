@@ -37,7 +37,7 @@ struct Watcher {
 }
 
 /// Streams the user's sessions and the sessions that other users share. Each event is named `sessions` and contains the
-/// list of `GET /api/sessions`. The first event is sent at once, and another one after each change.
+/// list that `GET /api/sessions` returns. The first event is sent at once, and another one after each change.
 #[utoipa::path(
     get, path = "/api/events", security(("cookie" = [])),
     responses(

@@ -77,7 +77,7 @@ const FILES: [(&str, &str, &[u8]); 5] = [
     ),
 ];
 
-/// The page's opening tag, without and with the attribute that tells the page that a portal serves it.
+/// Opening tag of the page, without and with the attribute that marks the page as served by a portal.
 const PLAIN: &str = "<html lang=\"en\">";
 const MARKED: &str = "<html lang=\"en\" data-portal>";
 
@@ -87,7 +87,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
      media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
      form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// `/play/SESSION`: redirects, because relative URLs of the page need a folder.
+/// `/play/SESSION`: redirects to `/play/SESSION/`, because the page's relative URLs need the final slash.
 pub(super) async fn folder(Path(id): Path<String>) -> Response {
     match id.parse::<SessionId>() {
         Ok(id) => (

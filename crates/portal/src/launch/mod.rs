@@ -1,4 +1,5 @@
-//! Launchers start, stop and find sessions. All launchers implement one trait. Each engine has one module and one entry
+//! Launchers. An engine is a system that runs sessions: this machine, Kubernetes or Slurm. The launcher of an engine
+//! starts, stops and finds sessions there. All launchers implement one trait. Each engine has one module and one entry
 //! in [`LAUNCHERS`].
 //!
 //! Only the engine determines which sessions exist, where they run, and which state they have. The portal does not

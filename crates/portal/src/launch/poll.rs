@@ -9,8 +9,8 @@ use tokio::time::sleep;
 
 use super::{LaunchError, Observed, Phase, SessionId};
 
-/// Lists the sessions every `interval` and reports the differences. If a session has disappeared without an end, it is
-/// reported as lost, because engines may forget sessions.
+/// Lists the sessions every `interval` and reports the differences. A session that has disappeared without a reported
+/// end is reported as lost, because engines may forget sessions.
 pub(super) fn changes<Ask, Answer>(
     interval: Duration,
     ask: Ask,

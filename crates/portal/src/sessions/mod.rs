@@ -52,7 +52,8 @@ pub(crate) enum StartError {
     /// The user's session limit is reached.
     #[error("session limit reached ({0}): stop a session first")]
     TooMany(u32),
-    /// The user already has a session of this application, and an application with saves must not run twice at a time.
+    /// The user already has a session of this application, and an application with saves must not run twice at the same
+    /// time.
     #[error(
         "{0} is already running, or the state of its last session is unknown: stop that session first, since two \
          sessions would overwrite each other's saves"
@@ -90,7 +91,8 @@ pub(crate) struct Sessions {
     /// Serializes the starts in this portal. Otherwise, two concurrent starts could both pass the limit check. A stop
     /// also takes this lock if the engine has not reported the session yet.
     starts: tokio::sync::Mutex<()>,
-    /// Whether the engine has listed its sessions, so that limits count those of an earlier portal.
+    /// Whether the engine has listed its sessions. Before that, the limits would not count the sessions of an earlier
+    /// portal.
     is_listed: AtomicBool,
 }
 
@@ -128,8 +130,8 @@ impl Sessions {
     ) -> Result<(), StartError> {
         let (sessions, user, application) =
             (Arc::clone(self), user.clone(), application.to_owned());
-        // The start runs in its own task, because this future is dropped if the browser disconnects. A launch that is
-        // cut off would leave a session in the registry that the engine does not have.
+        // The start runs in its own task, because this future is dropped if the browser disconnects. An interrupted
+        // launch would leave the registry with a session that the engine does not have.
         let started =
             tokio::spawn(async move { sessions.start_to_end(session, &user, &application).await });
         let failed = |why: JoinError| Err(LaunchError::Unavailable(why.to_string()).into());
@@ -228,8 +230,8 @@ impl Sessions {
 
     pub(crate) async fn stop(&self, session: SessionId) -> Result<(), LaunchError> {
         let unreported = |of: SessionState| of.observed.engine_ref.is_empty();
-        // Until the engine has accepted the session, it does not know the session, and a stop would have no effect. The
-        // lock waits for the end of the start.
+        // Before the engine has accepted a session, a stop would have no effect. Taking the lock waits for the end of
+        // the start.
         let _turn = match self.registry.of(session).is_some_and(unreported) {
             true => Some(self.starts.lock().await),
             false => None,
@@ -564,8 +566,9 @@ impl Sessions {
         }
     }
 
-    /// Renews a session's lease. Stops the session instead if its account is missing or disabled. This happens if
-    /// another program has changed the account, or if the engine did not respond when the portal changed it.
+    /// Renews a session's lease. Stops the session instead if its account is missing or disabled. This can be the case
+    /// if another program has changed the account, or if the engine did not respond when the portal changed the
+    /// account.
     async fn renew_of(&self, session: SessionId, user: &str, endpoint: &Endpoint) {
         if let Ok(None) = self.store.user(user).await {
             warn!(%session, user, "stopping a session whose account does not exist");

@@ -50,7 +50,7 @@ pub(crate) struct Visitor<'a> {
     pub(crate) options: String,
 }
 
-/// Selects the options that the portal passes to the session from the query of a page's WebSocket URL: observing only,
+/// Filters the query of a page's WebSocket URL. The portal passes only these options to the session: observing only,
 /// picture size and bitrate.
 pub(crate) fn page_options(query: &str) -> String {
     let number = |text: &str| {

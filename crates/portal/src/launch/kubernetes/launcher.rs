@@ -107,7 +107,7 @@ impl Launcher for Kubernetes {
             return Ok(());
         };
         // A lost session is deleted without a grace period, because its unreachable node would never confirm the end.
-        // The node ends the session's program when the node is back.
+        // The node ends the session's program when it is reachable again.
         let grace = match phase::of(&found).is_final() {
             true => 0,
             false => u32::try_from(grace.as_secs()).unwrap_or(u32::MAX).max(1),
@@ -271,7 +271,7 @@ async fn connect(config: &KubernetesConfig) -> Result<Client, LaunchError> {
             .map_err(|why| failed(why.to_string()))?,
     };
     found.read_timeout = Some(READ_TIMEOUT);
-    // After idling, a connection has the full time for the next response.
+    // After an idle period, the full timeout applies to the next response.
     found.reset_reader_on_write = true;
     Client::try_from(found).map_err(|why| failed(why.to_string()))
 }

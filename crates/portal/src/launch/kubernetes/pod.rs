@@ -100,7 +100,7 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
             type_: "RuntimeDefault".to_owned(),
             localhost_profile: None,
         }),
-        // Kubernetes gives the volume's folders this group and write permission for it.
+        // Kubernetes assigns the volume's folders to this group, and gives the group write permission.
         fs_group: saves.map(|of| of.group),
         // Without this policy, Kubernetes would check the owner of every saved file, which would delay the start.
         fs_group_change_policy: saves.map(|_| "OnRootMismatch".to_owned()),
@@ -108,8 +108,8 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
     }
 }
 
-/// The settings that the standard "restricted" requires of a container. The root is read-only, unless the application
-/// needs a writable one.
+/// The settings that the standard "restricted" requires of a container. The root file system is read-only, unless the
+/// application needs to write to it.
 fn container_security(spec: &LaunchSpec) -> SecurityContext {
     SecurityContext {
         read_only_root_filesystem: Some(!spec.writable_root),

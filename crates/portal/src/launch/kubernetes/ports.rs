@@ -1,4 +1,4 @@
-//! UDP ports of nodes that lead to sessions in the Pod network (`hostPort`).
+//! UDP ports on the nodes, forwarded to sessions in the Pod network (`hostPort`).
 //!
 //! A session uses two consecutive UDP ports: the first one for native clients, the second one for browsers. A port has
 //! the same number on the node as in the Pod, because a session announces its own ports at the address of its node. The
@@ -25,7 +25,7 @@ pub(super) fn choose(range: HostPorts, session: SessionId, taken: &BTreeSet<u16>
     free.next().unwrap_or_else(|| range.pair(begin))
 }
 
-/// The ports of nodes that these Pods use.
+/// The node ports that these Pods use.
 pub(super) fn taken(pods: &[Pod]) -> BTreeSet<u16> {
     let ports = pods.iter().flat_map(of).filter_map(|of| of.host_port);
     ports.filter_map(|port| u16::try_from(port).ok()).collect()
@@ -57,8 +57,8 @@ fn listen_address(program: &[String]) -> IpAddr {
     address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-/// The endpoint at which the portal connects to a session. A session with ports of its node announces only the address
-/// of the node, so the address of the Pod replaces it.
+/// The endpoint at which the portal connects to a session. A session with ports on its node announces only the node's
+/// address, so this function replaces the node's address with the Pod's.
 pub(super) fn reached(session: &Pod, endpoint: Endpoint) -> Endpoint {
     match inside(session, &endpoint.web) {
         Some(web) => Endpoint { web, ..endpoint },
@@ -66,7 +66,7 @@ pub(super) fn reached(session: &Pod, endpoint: Endpoint) -> Endpoint {
     }
 }
 
-/// The gateway's address in the Pod network, if the session has ports of its node.
+/// The gateway's address in the Pod network, if the session has ports on its node.
 fn inside(session: &Pod, web: &str) -> Option<String> {
     of(session).find(|of| of.host_port.is_some())?;
     let pod: IpAddr = session.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;

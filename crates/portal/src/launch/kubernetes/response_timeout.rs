@@ -1,5 +1,5 @@
-//! A time limit for responses. The client's own read timeout (300 s) is too long for these, because it also applies to
-//! watches.
+//! A time limit for responses. The client's own read timeout (300 s) is too long for a response, because it also
+//! applies to watches.
 
 use std::time::Duration;
 

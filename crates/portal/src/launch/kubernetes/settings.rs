@@ -1,4 +1,4 @@
-//! Settings of the Kubernetes launcher. A portal built without this launcher reads the settings, too, and reports that
+//! Settings of the Kubernetes launcher. A portal that was built without this launcher reads them, too, and reports that
 //! the launcher is missing.
 
 use std::path::PathBuf;
@@ -46,9 +46,9 @@ pub struct KubernetesConfig {
     pub runtime_class: Option<String>,
     /// Size of `/dev/shm` in bytes. Its content counts as memory of the Pod.
     pub shared_memory: u64,
-    /// Size of `/tmp` and of the home folder in bytes, each. A Pod that exceeds it is evicted.
+    /// Size of `/tmp` and of the home folder in bytes, each. A Pod that exceeds this size is evicted.
     pub scratch: u64,
-    /// UDP ports of nodes that lead to sessions in the Pod network; `None` if players use a relay.
+    /// UDP ports on the nodes, forwarded to sessions in the Pod network; `None` if players use a relay.
     pub host_ports: Option<HostPorts>,
 }
 
@@ -65,7 +65,7 @@ pub enum Network {
     Host,
 }
 
-/// A range of ports of nodes, such as `20000-20999`. Each session uses two consecutive ports.
+/// A range of ports on the nodes, such as `20000-20999`. Each session uses two consecutive ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HostPorts {

@@ -304,7 +304,7 @@ impl Shared {
     fn start_next(self: &Arc<Shared>) {
         loop {
             let mut sessions = self.lock();
-            // A queued session with a stop order never starts.
+            // A queued session with a stop request never starts.
             let waiting =
                 (sessions.iter()).filter(|(_, of)| is_queued(&of.phase) && of.stop.is_none());
             let oldest = waiting.min_by_key(|(session, of)| (of.launched, **session));
@@ -409,7 +409,7 @@ impl Shared {
             self.forget(&mut sessions, session);
             return;
         }
-        // The file keeps the stop order effective even if the portal ends before the session does.
+        // The file keeps the stop request effective even if the portal ends before the session does.
         entry.folder.order_stop();
         let waits = is_queued(&entry.phase);
         entry.stop = Some(stop);
@@ -550,7 +550,7 @@ mod tests {
         });
         let session = entry.spec.session;
         shared.lock().insert(session, entry);
-        // As if a session ended between the stop order and its execution.
+        // As if a session ended between the stop request and its execution.
         shared.start_next();
         assert!(is_queued(&shared.lock()[&session].phase));
     }

@@ -29,7 +29,7 @@ pub(crate) struct Job {
 }
 
 /// Identifies a job. The number comes first, so that older jobs are usually lower. The number alone does not suffice:
-/// Slurm reuses numbers when they reach `MaxJobId`, and after its state was lost.
+/// Slurm reuses numbers when they reach `MaxJobId`, and after a loss of its state.
 pub(super) type JobKey = (u32, SessionId);
 
 pub(super) fn name(session: SessionId) -> String {
