@@ -19,7 +19,7 @@ const REPETITIONS: usize = 4;
 #[derive(Default)]
 pub(crate) struct Frames(VecDeque<Vec<u8>>);
 
-/// The times at which the encoder output a frame.
+/// The times at which the slices of a frame left the encoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Encoding {
     pub(crate) first_slice: Instant,

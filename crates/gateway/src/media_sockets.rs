@@ -69,9 +69,9 @@ impl MediaSockets {
         &self.main
     }
 
-    /// The additional sockets, each with an address. At such a socket, the gateway accepts only datagrams from its
-    /// address, from which browsers on this machine send. Other machines cannot forge it, because the kernel drops
-    /// packets from a network that have a local source address.
+    /// The additional sockets, each with its address. Browsers on this machine send to such a socket from the socket's
+    /// own address, so the gateway accepts only datagrams from this address. Other machines cannot forge the address,
+    /// because the kernel drops packets from a network that have a local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();
         let copies = pairs.map(|(ip, socket)| Ok((*ip, socket.try_clone()?)));

@@ -15,7 +15,7 @@ pub struct Service {
     pub port: u16,
 }
 
-/// Clients that wait for their PIN. Any thread may call this trait.
+/// Clients that wait for their PIN. Any thread may call these methods.
 pub trait PinEntry: Send + Sync {
     /// The service for these clients.
     fn service(&self) -> Service;

@@ -590,7 +590,7 @@ mod tests {
         assert!(sources.admits(from(0)));
     }
 
-    /// The browser's next STUN request. Time passes in `now` only.
+    /// The browser's next STUN request. Time passes only as far as `now` is advanced here.
     fn request(browser: &mut Rtc, now: &mut Instant) -> Vec<u8> {
         for _ in 0..1000 {
             match browser.poll_output().unwrap() {

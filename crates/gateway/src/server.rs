@@ -128,8 +128,8 @@ pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option
 async fn each_datagram(socket: &UdpSocket, mut handle: impl FnMut(SocketAddr, &[u8])) {
     let mut datagram = [0; 2048];
     loop {
-        // While datagrams are pending, no other call in this loop yields, so a flood would stop all other tasks of the
-        // gateway's thread.
+        // Without this call, a flood of datagrams would stop all other tasks of the gateway's thread: while datagrams
+        // are pending, no other call in this loop yields.
         tokio::task::consume_budget().await;
         if socket.ready(Interest::READABLE).await.is_err() {
             tokio::time::sleep(PAUSE).await;

@@ -75,7 +75,8 @@ impl Tls {
         lock(&self.current).fingerprint.clone()
     }
 
-    /// Loads a changed certificate, and reissues the host's own before it expires. If that fails, the current one is kept.
+    /// Loads a certificate that has changed, and reissues the host's own certificate before it expires. If that fails,
+    /// the current certificate stays in use.
     fn renew(&self, now: SystemTime) {
         match read(&self.certificate, &self.names, now) {
             Err(e) => tracing::warn!("cannot renew the page's certificate: {e}"),

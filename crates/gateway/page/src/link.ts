@@ -167,8 +167,8 @@ export class Link {
 
   /**
    * Sends a video of 16x16 pixels with one frame per second, so that the browser learns the round-trip time from the
-   * host's receiver reports (RFC 3550, 6.4.1). A receive-only browser assumes 100 ms, and waits that long before it
-   * repeats a NACK when a retransmission is lost.
+   * host's receiver reports (RFC 3550, 6.4.1). A receive-only browser assumes a round-trip time of 100 ms. If a
+   * retransmission is lost, it waits that long before it repeats the NACK.
    */
   private measureRoundTrip(peer: RTCPeerConnection) {
     const canvas = document.createElement("canvas");

@@ -303,14 +303,14 @@ async function beginOnce(pin: string) {
   if ("later" in answer) {
     showStatus(answer.later);
     notice.waiting(sentence(answer.later));
-    // The host may already have consumed the PIN, which is then invalid, so the next attempt omits it.
+    // A PIN that the host has already consumed is invalid. The next attempt therefore omits the PIN.
     startLater("");
     return;
   }
   if ("refused" in answer) {
     showStatus("not logged in");
     notice.hide();
-    // The refusal of a log-in with neither a PIN nor a ticket usually means only that a PIN is needed.
+    // If a log-in without a PIN and without a ticket is refused, usually only a PIN is needed.
     byId("refused").textContent = pin === "" && !hasTicket() ? "" : answer.refused;
     form.hidden = false;
     byId("pin").focus();

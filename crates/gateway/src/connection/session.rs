@@ -555,8 +555,8 @@ impl Drop for Session {
     }
 }
 
-/// Replaces the waiting events with a release of all input and the changes of the game pads ([`Pads::replacing`]). All get
-/// the number `seq`.
+/// Replaces the waiting events with a release of all input and the changes of the game pads ([`Pads::replacing`]). All
+/// new events get the number `seq`.
 fn discard(waiting: &mut VecDeque<ReceivedInput>, pads: &Pads, seq: InputSeq) {
     let Some(sampled) = waiting.back().map(|newest| newest.sampled) else {
         return;

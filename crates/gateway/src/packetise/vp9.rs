@@ -73,8 +73,9 @@ impl Packetiser {
     }
 }
 
-/// Whether a frame of profile 0 that starts with this byte is a key frame. The byte holds the frame marker (2, two bits),
-/// two bits of the profile, `show_existing_frame`, and `frame_type` (VP9 bitstream specification 6.2).
+/// Whether a frame of profile 0 that starts with this byte is a key frame. The byte holds the frame marker (two bits
+/// with the value 2), two bits of the profile, `show_existing_frame`, and `frame_type` (VP9 bitstream specification
+/// 6.2).
 fn is_key_frame(first: u8) -> bool {
     first & 0b1111_1100 == 0b1000_0000
 }

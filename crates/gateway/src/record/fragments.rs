@@ -1,8 +1,9 @@
 //! Assembles frames and sound into fragments of a file, with presentation times and durations. This module uses neither
 //! a clock nor a file.
 //!
-//! Frames are placed on a grid of the stream's highest rate (`FrameSlots`), because capture times jitter. Some
-//! programs, such as ffmpeg when it decodes, assume a constant frame rate and warn about two frames in one slot.
+//! Frames are placed on a time grid with the stream's maximum frame rate or a multiple of it (`FrameSlots`), because
+//! capture times jitter. Some programs, such as ffmpeg when it decodes, assume a constant frame rate and warn about two
+//! frames in one slot.
 //!
 //! A frame's duration is known only when the next frame arrives, so the newest frame stays pending until then. After a
 //! second, it is written anyway, because the picture may not change for a long time. Sound is timed by counting
@@ -70,8 +71,8 @@ const PHASE_SHARE: i64 = 8;
 struct FrameSlots {
     /// Slots per second: the frame rate or a multiple of it; 0 if there is no grid.
     per_second: u32,
-    /// Estimated time in ticks by which frames are behind their slots. Without it, frames halfway between two slots
-    /// would jitter between them.
+    /// Estimated time in ticks by which frames are behind their slots. Without this estimate, frames halfway between
+    /// two slots would jitter between these slots.
     phase: i64,
 }
 
@@ -188,7 +189,7 @@ impl Fragments {
         let captured = ticks(sound.captured, began, SOUND_RATE);
         let at = match self.sound_at {
             Some(next) if captured.abs_diff(next) <= MAX_DRIFT.unsigned_abs() => next,
-            // Times in a file must not decrease. If the count of samples is ahead of the host's clock, a packet is
+            // Times in a file must not decrease. If the count of samples is ahead of the host's clock, the packet is
             // dropped.
             Some(next) if captured < next => return,
             _ => {
@@ -454,7 +455,8 @@ mod tests {
 
     #[test]
     fn bursts_do_not_shift_later_frames() {
-        // A machine stalls and catches up. The stream has its full rate before and after this, so no slot becomes free.
+        // A machine stalls and catches up. The stream has its full rate before and after the stall, so no slot becomes
+        // free.
         let mut captured: Vec<i64> = (0..60).map(|number| number * 1000 / 60).collect();
         captured.extend([1_100, 1_101, 1_103, 1_104, 1_106, 1_108]);
         captured.extend((67..240).map(|number| number * 1000 / 60));

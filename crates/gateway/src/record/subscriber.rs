@@ -134,7 +134,8 @@ impl Subscriber for Frames {
         self.open.take_if(|(open, _)| *open == frame);
         // Only encoded frames since the start of the recording count as missing.
         if self.started && stage == Stage::FirstSent {
-            // Frames that wait for a key frame follow from an earlier drop, which has already been reported.
+            // A frame that waits for a key frame is missing because of an earlier drop, which has already been
+            // reported.
             let full = why == DropCause::SendBufferFull;
             self.missed(full.then_some(Cause::Processor));
         }

@@ -60,7 +60,7 @@ struct Connection<'a> {
     /// Whether sound is sent. Each subscription has its own flag.
     hears: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
-    /// Locked until the response to a request is queued, so that it precedes the packets of the stream.
+    /// Locked until the response to a request is queued, so that the response precedes the packets of the stream.
     answering: Arc<Mutex<()>>,
     /// The player's User-Agent.
     software: String,
@@ -286,7 +286,8 @@ impl Connection<'_> {
         let codec = self.server.setup.sound;
         if let Some((sound, codec)) = self.tracks[Track::Audio as usize].as_ref().zip(codec) {
             let (sound, answering) = (sound.clone(), self.answering.clone());
-            // The flag is replaced, because after a short pause the previous listener may not have seen its flag yet.
+            // The new listener gets a new flag. After a short pause, the previous listener may not yet have seen that
+            // its own flag was cleared.
             self.hears.store(false, Ordering::Relaxed);
             self.hears = Arc::new(AtomicBool::new(true));
             let hears = self.hears.clone();

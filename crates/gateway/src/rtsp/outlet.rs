@@ -69,7 +69,8 @@ impl UdpPair {
     }
 }
 
-/// The address with another port. A link-local IPv6 address keeps its interface; without one, the kernel refuses it.
+/// The address with another port. A link-local IPv6 address keeps its interface, without which the kernel refuses the
+/// address.
 fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address

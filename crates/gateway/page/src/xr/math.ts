@@ -134,8 +134,8 @@ export function reaimed(drawn: Quaternion, shows: Tangents, seen: Quaternion, th
 }
 
 /**
- * The same for a flat screen, given by its upper left corner and its vectors to the right and down; `null` if the
- * screen is seen edge-on.
+ * Homography from display positions to picture positions, for a flat screen. The screen is given by its upper left
+ * corner and its vectors to the right and down. `null` if the screen is seen edge-on.
  */
 export function onScreen(
   [corner, across, along]: [Vector, Vector, Vector],

@@ -26,8 +26,9 @@ export class Poses {
   constructor(private readonly emit: (message: Uint8Array<ArrayBuffer>) => void) {}
 
   /**
-   * Sends a pose that a headset predicts for a time of the page's clock. The host extrapolates poses from their
-   * sampling time, which is now, so the pose is first extrapolated back to now with the same velocities.
+   * Sends a pose that a headset predicts for a time of the page's clock. The host extrapolates each pose from its
+   * sampling time. The sampling time of this pose is now, so the page first extrapolates the pose back to now, with the
+   * same velocities.
    */
   expected(head: Head, at: number) {
     const found = this.velocities(head, at);
