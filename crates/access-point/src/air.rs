@@ -132,7 +132,7 @@ fn domains(iw: &Program) -> Result<Vec<Domain>> {
     Ok(regulatory::parse(&iw.run(&["reg", "get"], ANSWER)?))
 }
 
-/// Makes the radio rules of this country apply.
+/// Sets the country whose radio rules apply.
 ///
 /// # Errors
 /// Returns an error if the card or the kernel applies other rules.

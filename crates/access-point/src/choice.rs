@@ -8,9 +8,9 @@
 //! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block
 //! ```
 //! - *measured*: the use of the block's busiest channel, according to the card's survey or to an access point's report.
-//! - *share*: the share of the time that a network is expected to use in the future, which a measurement of about 100
-//!   ms does not show. If the signal of a network is so strong that stations here must wait for it, its share counts
-//!   fully. A weaker network counts less, in proportion to its signal in dB above the noise.
+//! - *share*: the share of the time that a network is expected to use in the future. A measurement of about 100 ms does
+//!   not show it. If the signal of a network is so strong that stations here must wait for the network's transmissions,
+//!   its share counts fully. A weaker network counts less, in proportion to its signal in dB above the noise.
 //!
 //! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A
 //! transmission needs the whole block: if one of its channels is busy, the transmission waits or uses a smaller width.

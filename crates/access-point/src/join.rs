@@ -61,13 +61,13 @@ impl Drop for Association {
     }
 }
 
-/// Joins an access point with this wireless interface, or with the only free one: through NetworkManager if it owns the
-/// interface, otherwise with wpa_supplicant, as root. With wpa_supplicant, returns `None` if `stop` is set meanwhile;
-/// NetworkManager is not interrupted. Call it on a thread that lives as long as the result.
+/// Joins an access point with this wireless interface, or with the only free one. Uses NetworkManager if it owns the
+/// interface, otherwise wpa_supplicant, which needs root. With wpa_supplicant, returns `None` if `stop` is set
+/// meanwhile; NetworkManager is not interrupted. Call this function on a thread that lives as long as the result.
 ///
 /// # Errors
-/// Returns a one-line error if there is no such interface, the access point is not found, or it refuses the key. In
-/// this case, the card is as before.
+/// Returns a one-line error if there is no such interface, the access point is not found, or it refuses the key. The
+/// card is then in its previous state.
 pub fn join(
     credentials: &Credentials,
     interface: Option<&str>,

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Makes the kernel send SIGTERM to the child when the thread that starts it ends, for any reason, so that no access point
-/// keeps transmitting after a kill. Start children on a thread that lives as long as they should.
+/// Makes the kernel send SIGTERM to the child when the thread that started the child ends for any reason. No access
+/// point then keeps transmitting after this process is killed. Start children on a thread that lives as long as they
+/// should.
 pub(crate) fn die_with_parent(command: &mut Command) {
     // SAFETY: the closure only makes one system call (prctl), which is async-signal-safe; it allocates nothing and takes
     // no lock.

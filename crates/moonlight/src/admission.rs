@@ -3,9 +3,9 @@
 //! short-lived and evict each other. Connections of the other two classes, and of the one client that waits for its
 //! PIN, are never evicted. All ports share the limits.
 //!
-//! Requests over HTTP and RTSP carry no identity, so their address has to identify the client. A stranger behind the
-//! same address competes with the client for the address's slots. The client's HTTPS requests do not compete, because
-//! they count for its device.
+//! Requests over HTTP and RTSP carry no identity, so the source address has to identify the client. A stranger behind
+//! the same address competes with the client for the address's slots. The client's HTTPS requests do not compete,
+//! because they count for its device.
 
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};

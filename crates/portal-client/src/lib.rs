@@ -5,8 +5,8 @@
 //! ```text
 //! LogIn::open ─► PortalClient::join ─► running session ─► ticket for this client's key ─► PortalLink ─► client
 //! ```
-//! All of this ends before the client's threads start. After the threads have ended, [`PortalSession::finish`] ends the
-//! session or prints a final message. Nothing here is in the media path.
+//! All these steps end before the client's threads start. After the threads have ended, [`PortalSession::finish`] ends
+//! the session or prints a final message. This crate is not in the media path.
 #![forbid(unsafe_code)]
 
 // The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
@@ -367,7 +367,7 @@ impl PortalSession {
     }
 
     /// Ends the session if this was requested and the session is the user's own. Otherwise waits up to a second for the
-    /// session to end, and prints its state if it has ended, or a hint if the user's own session still runs.
+    /// session to end. If the session has ended, prints its state. If the user's own session still runs, prints a hint.
     pub fn finish(self) {
         if self.stop_if_requested() {
             return;

@@ -1,7 +1,7 @@
 //! HTTPS to a portal: a transport of `ureq` with configurable verification of the certificate.
 //!
-//! The certificate is verified with the system's roots. If a fingerprint is specified, the certificate is verified only
-//! by this fingerprint.
+//! By default, the certificate is verified with the system's roots. If a fingerprint is specified, the certificate is
+//! verified only by this fingerprint.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};

@@ -201,8 +201,8 @@ impl ConnectedClient {
     }
 }
 
-/// Announces the pads to the host. Their waiting connections and states are dropped, because the announcements include
-/// their effect. Otherwise, the host would plug in a pad twice.
+/// Announces the pads to the host. Waiting events that connect a pad or set its state are dropped, because the
+/// announcements include their effect. Otherwise, the host would plug in a pad twice.
 fn announce(pads: &Pads, waiting: &mut VecDeque<InputEvent>) {
     use InputEvent::{Pad, PadConnected};
     waiting.retain(|event| !matches!(event, PadConnected { .. } | Pad { .. }));

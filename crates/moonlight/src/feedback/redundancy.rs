@@ -14,7 +14,7 @@ const BASE: f64 = 10.0;
 /// twenty packets are lost (binomial distribution of 26 packets).
 const FACTOR: f64 = 4.0;
 
-/// Maximum parity in percent (a guess: more parity loads a full link more than it repairs).
+/// Maximum parity in percent (a guess: on a full link, more parity causes more losses than it repairs).
 const MOST: f64 = 50.0;
 
 /// Time without losses in which the estimate halves.
