@@ -4,9 +4,9 @@
 //! the pending attempts together have reached the limit. Therefore, concurrent guesses gain nothing, and concurrent
 //! correct attempts all succeed.
 //!
-//! An attempt of an unknown client counts in three counters: one for the account and the network together, one for the
-//! network, and one for the account. A browser that logged in to the account before ([`super::Devices`]) has its own
-//! counter. The limit per account does not apply to a network from which the account logged in before. Guesses by
+//! An attempt of an unknown client counts in three counters: one for the combination of account and network, one for
+//! the network, and one for the account. A browser that logged in to the account before ([`super::Devices`]) has its
+//! own counter. The limit per account does not apply to a network from which the account logged in before. Guesses by
 //! unknown clients therefore never lock out known browsers. Names without an account are counted in the same way, so
 //! that they cannot be distinguished from accounts.
 

@@ -1,9 +1,9 @@
 //! The icon of an application for which the catalogue has no picture. It comes from the desktop entry of the
 //! application's program on this machine.
 //!
-//! Follows Desktop Entry Specification 1.5. Of Icon Theme Specification 0.13, only the theme hicolor and the folder
-//! `pixmaps` are supported, because applications install their icons there. Only PNG icons are supported, because SVG
-//! can contain scripts.
+//! Follows Desktop Entry Specification 1.5. From Icon Theme Specification 0.13, this module supports only the theme
+//! hicolor and the folder `pixmaps`, because applications install their icons there. Only PNG icons are supported,
+//! because SVG can contain scripts.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -251,7 +251,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends a stopped session if the engine does not have it, because the engine then reports no end: Slurm's
+    /// Ends a stopped session that the engine does not have. The engine reports no end of such a session. Slurm's
     /// controller, for example, may lose a job that it has just accepted.
     async fn end_missing(&self, last: Observed) -> Result<(), LaunchError> {
         let listed = self.launcher.list().await?;
@@ -281,8 +281,8 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions. Returns when all have ended, at the latest after twice the grace period, or as soon as the
-    /// engine does not respond.
+    /// Ends all sessions. Returns when all sessions have ended, when the engine does not respond, or after twice the
+    /// grace period.
     pub(crate) async fn end_all(&self) {
         let grace = Duration::from_secs(self.limits.grace);
         let until = Instant::now() + 2 * grace;

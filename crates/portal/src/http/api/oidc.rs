@@ -1,8 +1,8 @@
 //! Log-in with an OpenID Connect provider.
 //!
 //! An account is identified only by issuer and subject. A name or e-mail address from the provider never selects an
-//! existing account: at many providers, users can choose these, and could then take over other accounts. The operator
-//! links an existing account (`openuvr portal user link`).
+//! existing account: at many providers, users can choose both, and could then take over accounts of other users. The
+//! operator links an existing account (`openuvr portal user link`).
 
 use std::sync::Arc;
 

@@ -57,7 +57,7 @@ pub struct KubernetesConfig {
 #[serde(rename_all = "lowercase")]
 pub enum Network {
     /// The Pod network. The portal connects to Pod addresses. Without [`KubernetesConfig::host_ports`], media needs a
-    /// relay (TURN) that can reach these addresses, and native clients can connect only if they have a route to them.
+    /// relay (TURN) that can reach these addresses. Native clients then need a route to the addresses.
     #[default]
     Pod,
     /// The node's network (`hostNetwork`). Media flows directly to browsers and native clients. The namespace must be exempt

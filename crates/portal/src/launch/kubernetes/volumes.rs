@@ -1,9 +1,9 @@
 //! The volumes of a session's Pod. The root of the session's container is read-only, so the session can write only to
 //! these volumes. The exception is an application whose entry in the catalogue requests a writable root.
 //!
-//! - `/tmp` has the session's own folder with the application's home and temporary files, the sockets of display and
-//!   sound server, and the runtime folder (`XDG_RUNTIME_DIR`). A runtime folder must belong to the user, but volumes
-//!   belong to root. Therefore, the runtime folder cannot be a volume itself.
+//! - `/tmp` has the session's own folder with the application's home and temporary files, the sockets of the display
+//!   server and the sound server, and the runtime folder (`XDG_RUNTIME_DIR`). A runtime folder must belong to the user,
+//!   but volumes belong to root. Therefore, the runtime folder cannot be a volume itself.
 //! - The home folder of the image's account has settings of the sound server and caches of drivers.
 //! - `/dev/shm` is in memory.
 //! - The saves of the user and the application, if they are kept.

@@ -1,8 +1,8 @@
 //! Sessions as Slurm jobs, through Slurm's commands: `sbatch`, `squeue`, `scontrol`, `scancel`, `sinfo`.
 //!
-//! A job is identified by its name, `ouvr-SESSION`, and not by its number: a killed controller may lose a job that it
-//! accepted seconds before, and then reuse the number. The job's comment contains the portal's data about the session
-//! and the session's endpoint. The controller stores the comment, so a restarted portal finds everything there.
+//! A job is identified by its name, `ouvr-SESSION`, and not by its number. A killed controller may lose a job that it
+//! accepted seconds before, and then reuse the job's number. The job's comment contains the portal's data about the
+//! session and the session's endpoint. The controller stores the comment, so a restarted portal finds everything there.
 //!
 //! The cluster's configuration sets how long a job may take to shut down (`KillWait` in `slurm.conf`).
 
