@@ -1,9 +1,9 @@
-//! Certificates that a host creates for its page: its own authority, whose certificate the user can install in
+//! Certificates that a host creates for its page: the certificate of its own authority, which the user can install in
 //! browsers, and the page certificate. The page certificate is replaced before it expires, and when it lacks one of the
 //! page's names.
 //!
 //! The authority can sign only for this host's names and addresses and for private addresses (RFC 5280 section
-//! 4.2.1.10), so its key is of little use to a thief without access to the host.
+//! 4.2.1.10). A stolen key of the authority is therefore of little use without access to the host.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

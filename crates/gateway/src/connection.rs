@@ -42,7 +42,7 @@ const MESSAGES_PER_SECOND: u32 = 100;
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Timeout for sending a message (a guess: the same as for video players). While a message is being sent, the other
-/// timeouts and the end of the session are not checked, so a browser that does not read must not delay these checks for
+/// timeouts and the end of the session are not checked. A browser that does not read must not delay these checks for
 /// long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 

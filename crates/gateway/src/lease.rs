@@ -1,5 +1,5 @@
-//! The lease of a portal session. The session continues while a player or observer is connected or the portal renews the
-//! lease, and ends at the portal's stop request.
+//! The lease of a portal session. The session continues while a player or observer is connected or the portal renews
+//! the lease. A stop request of the portal ends the session.
 //!
 //! The lease itself does not end the session: the host polls [`Lease::ended`].
 

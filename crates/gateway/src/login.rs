@@ -33,7 +33,7 @@ const UNKNOWN_PER_SECOND: usize = 64;
 /// address).
 const UNKNOWN_PER_NETWORK: usize = 16;
 
-/// Maximum log-ins per second of all browsers with a ticket for this session, and of those in one network.
+/// Maximum log-ins per second of all browsers with a ticket for this session, and of such browsers in one network.
 const TICKETS_PER_SECOND: usize = 64;
 /// See [`TICKETS_PER_SECOND`].
 const TICKETS_PER_NETWORK: usize = 16;

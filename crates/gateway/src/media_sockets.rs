@@ -1,5 +1,5 @@
-//! Sockets for browsers' media. One socket serves all browsers. If the page is at a loopback address, up to four other
-//! addresses of this machine have an additional socket each, for browsers on this machine.
+//! Sockets for browsers' media. One socket serves all browsers. If the page is at a loopback address, there are
+//! additional sockets for browsers on this machine: one for each of up to four other addresses of this machine.
 //!
 //! Firefox (nICEr) does not pair a loopback address with another address, and does not gather a loopback candidate itself. A
 //! browser that loaded the page from https://127.0.0.1 therefore needs another address of this machine.

@@ -5,8 +5,8 @@
 
 pub mod vp9;
 
-/// Maximum payload in bytes. With RTP header (12), header extensions (up to 40), SRTP tag (16), UDP and IPv6 (48), it stays
-/// below the 1280 bytes that every IPv6 link carries.
+/// Maximum payload in bytes. With RTP header (12), header extensions (up to 40), SRTP tag (16), UDP and IPv6 (48), a
+/// packet stays below the 1280 bytes that every IPv6 link carries.
 pub const MAX_PAYLOAD: usize = 1150;
 
 /// NAL unit type of a fragment (RFC 6184 table 1).

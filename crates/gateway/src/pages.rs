@@ -1,5 +1,5 @@
-//! The page, embedded in the program: `page/dist`, built from `page/src` with Vite and checked in, so that building a host
-//! does not require Node.
+//! The page, which is embedded in the program. `page/dist` is built from `page/src` with Vite. It is checked in, so
+//! that building a host does not require Node.
 
 use bytes::Bytes;
 use http_body_util::Full;

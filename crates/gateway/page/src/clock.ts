@@ -1,4 +1,4 @@
-// Estimates the host's clock over the data channel: the recent exchange with the shortest round trip counts (formula of
+// Estimates the host's clock over the data channel, from the recent exchange with the shortest round trip (formula of
 // RFC 5905).
 
 /** Number of recent exchanges. */

@@ -1,5 +1,5 @@
-// Shows the picture unscaled if the size of its element differs from the picture's by at most two pixels and the
-// browser does not zoom the page. Scaling would blur the picture. Without a GPU, scaling would also cost more time than
+// Shows the picture unscaled if the browser does not zoom the page and the sizes of the picture and of its element
+// differ by at most two pixels. Scaling would blur the picture. Without a GPU, scaling would also cost more time than
 // all other processing of the picture (1280x720: 10 ms, `openuvr bench peers`).
 
 /** In pixels. In a kiosk without a window manager, Chromium's page is one pixel smaller than the display. */

@@ -1,6 +1,7 @@
 // An invisible text field with the keyboard focus, into which the browser inserts text composed by dead keys, Compose,
-// an input method or an on-screen keyboard. Only the text is compared, since browsers differ in their events (Chromium
-// ends a composition with its text, Firefox inserts the text after it).
+// an input method or an on-screen keyboard. Edits are found by comparing the field's text with the text sent so far,
+// because browsers differ in their events: Chromium ends a composition with its text, and Firefox inserts the text
+// after the composition.
 
 /** Initial content for an on-screen keyboard, so that its Backspace has something to delete. */
 const FILLED = "        ";

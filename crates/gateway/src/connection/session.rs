@@ -108,8 +108,8 @@ pub(super) struct Session {
     samples: u64,
     /// Start of the current second, and the number of requests in it.
     requests: (Instant, u32),
-    /// The requested change of role: whether the page wants to be the player, and whether it takes over that role. The
-    /// request is sent after the current messages have been handled.
+    /// The requested change of role: whether the page wants to be the player, and whether it takes the role over from
+    /// another player. The request is sent after the current messages have been handled.
     requested_role: Option<(bool, bool)>,
     /// Clipboard text from the host to the page.
     copied_there: SentText,
