@@ -1,7 +1,7 @@
 //! dnsmasq as a DHCP server: its configuration.
 //!
-//! It serves only addresses, and neither a router nor a name server, so that a client keeps its default route and its
-//! name servers.
+//! It serves addresses, but announces neither a router nor a name server. A client therefore keeps its default route
+//! and its name servers.
 //!
 //! Spec: dnsmasq(8), RFC 2132, sections 3.5 and 3.8.
 

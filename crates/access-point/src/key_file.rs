@@ -1,5 +1,5 @@
 //! The key of the access point. It is stored in a file, so that clients that have joined once can join again after a
-//! restart.
+//! restart of the access point.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Write as _};

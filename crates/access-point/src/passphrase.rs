@@ -15,7 +15,7 @@ const ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 const GROUPS: usize = 4;
 
 /// The number of characters in a group. A key has 4 · 5 · 5 bits = 100 bits. An attacker with a recorded WPA2 handshake
-/// needs no access point to try keys, about 10⁶ per second with each graphics card.
+/// can try keys without the access point, about 10⁶ per second on each graphics card.
 const GROUP: usize = 5;
 
 /// The maximum number of bytes that are read from a file with a passphrase.

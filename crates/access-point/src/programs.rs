@@ -235,8 +235,8 @@ impl Daemon {
     /// The next line of its log, if there is one within this time.
     ///
     /// # Errors
-    /// Returns an error if the program has ended. As the reason, the error contains the first line for which `is_cause`
-    /// is true among the last [`RECENT_LINES`] lines, otherwise the last line.
+    /// Returns an error if the program has ended. The reason in the error is the first of the last [`RECENT_LINES`]
+    /// lines for which `is_cause` is true. If there is no such line, the reason is the last line.
     pub(crate) fn line(
         &mut self,
         timeout: Duration,

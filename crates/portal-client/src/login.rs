@@ -90,7 +90,7 @@ impl LogIn {
             && let Some(login) = reuse(Http::new(portal, pinned)?, stored)?
         {
             let fingerprint = pinned.as_ref().map(CertificateHash::to_string);
-            // A fingerprint on the command line replaces the stored one, as it does when the user logs in anew.
+            // A fingerprint on the command line replaces the stored one, as it does at a log-in with the password.
             if account.fingerprint.is_some() && fingerprint != stored.fingerprint {
                 let stored = StoredLogIn {
                     fingerprint,

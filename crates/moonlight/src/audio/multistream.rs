@@ -1,7 +1,8 @@
 //! The sound's channels as requested by clients: stereo, 5.1 or 7.1.
 //!
-//! The host captures two channels. A client with more speakers gets them as the front pair of a multistream packet (RFC 7845
-//! section 5.1.1 and appendix B of RFC 6716). The other streams are empty frames, which decoders treat as silence.
+//! The host captures two channels. A client with more speakers gets these two channels as the front pair of a
+//! multistream packet (RFC 7845 section 5.1.1 and appendix B of RFC 6716). The other streams are empty frames, which
+//! decoders treat as silence.
 
 use super::padding::padded;
 

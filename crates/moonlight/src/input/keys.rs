@@ -1,7 +1,7 @@
 //! Maps virtual-key codes to physical keys.
 //!
-//! Clients send the code that Windows gives a key of a US keyboard ("Virtual-Key Codes" of the Windows documentation),
-//! even if the user has another layout. The result is the key at that position.
+//! Clients send the code that Windows assigns to the key at the same position on a US keyboard ("Virtual-Key Codes" of
+//! the Windows documentation), even if the user has another layout. The result is the physical key at this position.
 
 use openuvr_proto::input::event::KeyCode;
 

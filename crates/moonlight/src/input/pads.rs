@@ -1,5 +1,5 @@
-//! Game pads of a client. A pad is connected by its first state or its arrival, and disconnected when its bit is no longer
-//! set.
+//! Game pads of a client. A pad counts as connected from its first state or its arrival packet on, and as disconnected
+//! when its bit is no longer set.
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{MAX_PADS, PadButton, PadId, PadIdentity, PadName, PadState};

@@ -108,10 +108,10 @@ impl Counts {
 pub(crate) struct Desk(Mutex<State>);
 
 impl Desk {
-    /// Starts the pairing of a client and returns the pairing's number. A running pairing from the same address is replaced,
-    /// because its user has started over. A pairing that waits for its PIN is also replaced if its network has started
-    /// at least two more pairings than this client's network had. Otherwise, a stranger could keep all other clients
-    /// from pairing.
+    /// Starts the pairing of a client and returns the pairing's number. A running pairing from the same address is
+    /// replaced, because its user has started over. A pairing that waits for its PIN is also replaced if its network
+    /// had started at least two more pairings than this client's network before this call. Otherwise, a stranger could
+    /// keep all other clients from pairing.
     pub(crate) fn start(&self, now: Instant, from: IpAddr) -> Result<u64, DeskError> {
         let mut state = lock(&self.0);
         let network = Network::of(from);

@@ -1,7 +1,7 @@
 //! The sessions of clients, from `launch` until the client leaves or falls silent.
 //!
-//! A session belongs to a device, and a device has at most one session. The client receives the session's key over TLS,
-//! and the token of its pings and the number of its control connection over RTSP.
+//! A session belongs to a device, and a device has at most one session. The client sends the session's key over TLS.
+//! The host sends the token of the client's pings and the number of its control connection over RTSP.
 
 mod key;
 mod launch;
