@@ -1,4 +1,4 @@
-//! The selection of the channel: the one with the least interference, as in the OpenUVR paper.
+//! Selects the channel with the least interference, as in the OpenUVR paper.
 //!
 //! The user lists the bands in order of preference; the first band that has a permitted channel is used. Within this
 //! band, the width is the largest one that the card, the country and the user permit. It is at most 80 MHz, the paper's

@@ -3,8 +3,8 @@
 //! ```text
 //! WIFI:T:SAE;S:OpenUVR-desk;P:23456-789ab-cdefg-hijkm;;
 //! ```
-//! Phones read the same text. `\`, `;`, `,`, `"` and `:` are preceded by a `\`. Fields may have any order, and unknown ones
-//! are skipped.
+//! Phones can read this text, too. `\`, `;`, `,`, `"` and `:` are preceded by a `\`. Fields may have any order, and
+//! unknown ones are skipped.
 //!
 //! Spec: Wi-Fi Alliance, WPA3 Specification 3.1, section 7 ("URI"); ZXing, "Barcode Contents" for `WPA`.
 

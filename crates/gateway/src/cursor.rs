@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 /// data channel. The lowest rows of a pointer with more pixels (more than 244 x 244) are cut off.
 const MAX_PIXELS: u32 = 60_000;
 
-/// The same message as for the native client.
+/// The message with a shape, in the native client's format.
 pub(crate) fn message(shape: &CursorShape) -> Vec<u8> {
     let width = shape.size.width.max(1);
     let size = Size::new(width, shape.size.height.min(MAX_PIXELS / width));

@@ -20,8 +20,8 @@ pub fn is_proxy(proxies: &[ProxyNetwork], address: IpAddr) -> bool {
 }
 
 /// The address of the browser behind a request from `peer` with these `X-Forwarded-For` values: the nearest address
-/// that is not a proxy. The search ends at an invalid entry and after `ENTRIES` entries. If it finds only proxies,
-/// the result is the last one.
+/// that is not a proxy. The search ends at an invalid entry and after `ENTRIES` entries. If it finds only proxies, the
+/// result is the last of them.
 pub fn browser<'a>(
     peer: IpAddr,
     forwarded_for: impl DoubleEndedIterator<Item = &'a str>,

@@ -88,7 +88,7 @@ export class Keyboard {
     return true;
   }
 
-  /** The same for a key release. */
+  /** Handles a key release. Returns whether to prevent the default action. */
   up(event: Press): boolean {
     const code = this.others.get(event.code) ?? linuxCode(event.code) ?? linuxCodeOf(event.key);
     this.others.delete(event.code);

@@ -1,6 +1,6 @@
 // Pairing of a client that shows a PIN, such as Moonlight's: the player enters it here.
 
-/** State of the service for such clients. */
+/** State of the service for clients that show a PIN. */
 export interface PairingNews {
   service: string;
   /** The host's address; null: the page's. */

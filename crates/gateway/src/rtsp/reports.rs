@@ -51,7 +51,7 @@ fn feedback_of(block: &ReportBlock<'_>, now: u64) -> PlayerFeedback {
         block.last_sender_report_timestamp(),
         block.delay_since_last_sender_report_timestamp(),
     );
-    // The middle 32 bits of the NTP time have the unit 1/65,536 s, as in the report.
+    // The middle 32 bits of the NTP time have the unit 1/65,536 s, like the times in the report.
     #[expect(clippy::cast_possible_truncation, reason = "the middle bits are used")]
     let here = (now >> 16) as u32;
     let way = here.wrapping_sub(sent).wrapping_sub(waited);

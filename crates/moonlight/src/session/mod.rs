@@ -188,7 +188,7 @@ impl Session {
         lock(&self.state).plays
     }
 
-    /// Whether the display is about to take the session's mode. This is not the case for an observer.
+    /// Whether the display is about to take the session's mode. False for an observer.
     #[must_use]
     pub fn awaits_mode(&self) -> bool {
         self.awaits_mode.load(Ordering::Relaxed)

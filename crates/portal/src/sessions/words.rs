@@ -38,7 +38,7 @@ pub(super) fn of(
         words.push(format!("--set=ice-servers-file={}", file.display()));
     }
     if application.moonlight {
-        // The system assigns free ports, as for the other clients.
+        // The system assigns free ports, as it does for the other kinds of clients.
         words.push("--set=moonlight=[::]:0".to_owned());
     }
     if let Some(user) = &application.application_user {

@@ -1,7 +1,8 @@
 //! The portal's database: accounts, log-ins, the signing key, past sessions. The current sessions are not in the
 //! database; only the engine knows them.
 //!
-//! The database is SQLite in a file, or PostgreSQL if several portals share it. All statements are valid in both.
+//! The database is SQLite in a file, or PostgreSQL if several portals share it. All SQL statements are valid in SQLite
+//! and in PostgreSQL.
 
 mod attempts;
 mod file;

@@ -52,8 +52,8 @@ const STEPS: [&[&str]; 4] = [
 #[expect(clippy::cast_possible_wrap, reason = "there are few")]
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
-/// Key of the PostgreSQL advisory lock that a portal holds while it upgrades tables. The key is an arbitrary value,
-/// because other programs may use locks in the same database.
+/// Key of the PostgreSQL advisory lock that a portal holds while it upgrades tables. The key is an arbitrary value, so
+/// that it differs from the keys of other programs in the same database.
 const LOCK: i64 = 0x6f75_7672;
 
 /// Upgrades the tables to [`VERSION`] atomically. If several portals start at the same time, the first one upgrades,

@@ -133,7 +133,7 @@ export class Reality {
     feel(this.immersive.sources(), haptic);
   }
 
-  /** Sends the controllers' state. If there are no controllers, sends this several times. */
+  /** Sends the controllers' state. The absence of controllers is reported several times. */
   private held(both: Both) {
     const some = both.some((held) => held !== null);
     if (!this.page.plays() || (!some && this.release.hands === 0)) return;
