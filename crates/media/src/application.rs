@@ -18,8 +18,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-/// Maximum number of levels by which a client window lies below the window manager's frame, which is a child of the
-/// root.
+/// Maximum depth of a client window below the window manager's frame. The frame is a child of the root.
 const DEPTH: u8 = 3;
 
 /// Maximum number of windows that are checked in a window manager's frame. Such a frame has about ten, for borders and
@@ -88,8 +87,8 @@ pub struct Application {
     root: Window,
     /// The window and its ancestors, up to a child of the root.
     line: Vec<Window>,
-    /// The window's process and its group leader. They are queried when another window is first compared with them,
-    /// because most checks for a key press need neither the process nor the leader.
+    /// The window's process and its group leader. Both are queried only when another window is first compared with
+    /// them: most checks for a key press need neither.
     process: OnceCell<Option<u32>>,
     group: OnceCell<Option<Window>>,
 }
@@ -155,8 +154,8 @@ impl Application {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Whether `top`, a child of the root, contains the given window or another, viewable window of the application.
-    /// `false` if that other window has been destroyed.
+    /// Whether `top`, a child of the root, contains the given window, or another window of the application that is
+    /// viewable. `false` if that other window is destroyed during the query.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.

@@ -5,7 +5,7 @@ use openuvr_proto::units::Size;
 
 use crate::picture::{Picture, PixelFormat, RowOrder};
 
-/// One of this many rows is compared. The comparison of 45 rows of 1280 luma samples takes 0.01 ms.
+/// One row out of this many is compared. The comparison of 45 rows of 1280 luma samples takes 0.01 ms.
 const ROWS: usize = 16;
 /// The number of samples that are compared together. It is the width of a macroblock.
 const BLOCK: usize = 16;

@@ -15,10 +15,11 @@ use super::{
 };
 use openuvr_clock as clock;
 
-/// Minimum of the read size for which samples are buffered in advance: the usual period of a device.
+/// Samples are buffered in advance for the application's largest read. This is the minimum: the usual period of a
+/// device.
 const DEFAULT_BLOCK: Duration = Duration::from_millis(10);
 
-/// Maximum of the read size for which samples are buffered in advance.
+/// Maximum duration of a read for which samples are buffered in advance.
 const MAX_BLOCK: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,7 +125,7 @@ impl AudioCapture for AppSpeakerCapture {
     }
 }
 
-/// The microphone of an application, from which it reads samples.
+/// The microphone from which an application reads samples.
 #[derive(Clone, Debug)]
 pub struct AppMicrophone(Arc<MicrophoneShared>);
 

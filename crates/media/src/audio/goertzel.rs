@@ -3,9 +3,8 @@
 
 use super::{CHANNELS, RATE};
 
-/// The amplitude of `pitch` (Hz) in the left channel of `samples` (sample frames times
-/// [`CHANNELS`]); 1 is a full-scale sine. Pitches that differ by less than one period over all
-/// `samples` are not distinguished.
+/// The amplitude of `pitch` (Hz) in the left channel of `samples` (sample frames times [`CHANNELS`]); 1 is a full-scale
+/// sine. To be distinguished, two pitches must differ by at least one period over the duration of `samples`.
 #[must_use]
 pub fn amplitude(samples: &[f32], pitch: f64) -> f64 {
     let turn = std::f64::consts::TAU * pitch / f64::from(RATE);

@@ -27,7 +27,7 @@ const EARLIER: u32 = 64;
 const JITTER: Duration = Duration::from_millis(3);
 
 /// Maximum time by which samples may be ahead of our clock. A starting null sink renders 50 ms at once, and then
-/// nothing for the same time.
+/// nothing for the next 50 ms.
 const AHEAD: Duration = Duration::from_millis(60);
 
 /// The capture times of a source's samples on our clock.

@@ -1,4 +1,4 @@
-//! A playback backend that writes to a file: the samples as played, including pauses, as RIFF WAVE with 16-bit samples.
+//! A playback backend that writes the played samples, including pauses, to a RIFF WAVE file with 16-bit samples.
 //!
 //! The header contains the length, and is rewritten when the playback is dropped. Before that, the header contains the
 //! maximum length, which players interpret as "to the end of the file". If the program is killed, this length remains.

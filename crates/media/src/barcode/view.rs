@@ -28,7 +28,7 @@ pub struct ViewStamp {
     pub yaw: u16,
     /// Steps of [`STEP`] upwards, from -16384 (straight down) to 16383.
     pub pitch: i16,
-    /// Whether it is the right eye.
+    /// Whether the picture is for the right eye.
     pub right: bool,
 }
 
@@ -69,7 +69,7 @@ impl ViewStamp {
         ViewStamp { yaw, pitch, ..self }
     }
 
-    /// The predicted display time, with the dropped bits restored so that it is nearest to
+    /// The predicted display time with all bits. The dropped upper bits are chosen so that the time is nearest to
     /// `now_us`.
     #[must_use]
     pub fn display_us_near(&self, now_us: u64) -> u64 {

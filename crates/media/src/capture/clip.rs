@@ -1,5 +1,5 @@
-//! A clip: pictures from a file, played at a fixed rate forwards and backwards in a loop, each with
-//! a bar code. It serves measurements that need the same pictures each time.
+//! A clip: pictures from a file, each with a bar code, played forwards and backwards in a loop at a fixed rate. It
+//! serves measurements that need the same pictures each time.
 //!
 //! The file is YUV4MPEG2 ("y4m") with 8-bit 4:2:0 frames, read as BT.709 in limited range: the
 //! output of ffmpeg, and the format of standard test sequences. The captured picture is BGRX, as an

@@ -18,8 +18,8 @@ const TOLERANCE: f64 = 0.05;
 const EXPECTED_GAPS: f64 = 1.25;
 
 /// Maximum number of tokens saved up during a pause. A second token is useful because the response to a click is often
-/// a small change, followed milliseconds later by the picture itself. The second token also prevents a frame that
-/// jitter makes early from being delayed.
+/// a small change, followed milliseconds later by the picture itself. It also keeps a frame that arrives early because
+/// of jitter from being delayed.
 const DEPTH: u32 = 2;
 
 /// Decides when the newest frame may pass. It has no clock; `now` is an argument.

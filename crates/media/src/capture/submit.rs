@@ -200,8 +200,8 @@ impl Submitter {
         }
     }
 
-    /// A request for a picture that includes the covering windows, if other windows cover the application's pictures,
-    /// there is a viewer, and the rate limit allows a picture at `now`. Otherwise `None`. Call this once per picture.
+    /// A request for a picture that includes the covering windows. `None` unless other windows cover the application's
+    /// pictures, there is a viewer, and the rate limit allows a picture at `now`. Call this once per picture.
     #[must_use]
     pub fn wants_still(&self, now: Instant) -> Option<StillTicket> {
         let mut state = self.shared.state();
@@ -284,8 +284,9 @@ impl Submitter {
     }
 
     /// A request for the current picture, if there is a viewer at `now`, the application is at rest, and this picture
-    /// was never submitted. For example, it was finished without viewers or too soon after another picture, or could
-    /// not be read back. If the picture is available now, pass it to [`Submitter::submit_still`].
+    /// was never submitted. A picture is not submitted, for example, if it was finished without viewers or too soon
+    /// after another picture, or if it could not be read back. If the picture is available now, pass it to
+    /// [`Submitter::submit_still`].
     #[must_use]
     pub fn missing_still(&self, now: Instant) -> Option<StillTicket> {
         let state = self.shared.state();

@@ -148,9 +148,9 @@ impl Default for Converter {
 #[error("{0}")]
 pub struct ConvertError(pub String);
 
-/// `yuv`'s 13-bit fixed-point mode, within 2 of exact arithmetic (tested in `bgrx_to_nv12` and `bgrx_to_planes`), with
-/// AVX2 or SSE4.1 if available. Measured: 0.30 ms at 1280×720, 0.65 ms at 1920×1080 on one core. A 7-bit mode could
-/// save only part of that time.
+/// `yuv`'s 13-bit fixed-point mode, with AVX2 or SSE4.1 if available. Its results differ from exact arithmetic by at
+/// most 2 (tested in `bgrx_to_nv12` and `bgrx_to_planes`). Measured: 0.30 ms at 1280×720, 0.65 ms at 1920×1080 on one
+/// core. A 7-bit mode could save only part of that time.
 const MODE: YuvConversionMode = YuvConversionMode::Balanced;
 
 /// Checks that `picture` is packed and complete; returns the length of a row in bytes.

@@ -57,8 +57,8 @@ impl Scaler {
         )
     }
 
-    /// Scales the packed `picture` to `size`, which must not be larger on either side; the result
-    /// is valid until the next call. A picture of that size is not copied.
+    /// Scales the packed `picture` to `size`, both sides of which must be at most those of the picture. The result is
+    /// valid until the next call. A picture that already has that size is not copied.
     ///
     /// # Errors
     /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes, or if

@@ -17,7 +17,7 @@ const READ: u64 = 1;
 /// `DMA_BUF_SYNC_END`; its absence is `DMA_BUF_SYNC_START`.
 const END: u64 = 1 << 2;
 
-/// A dma-buf, mapped for reading, between the requests that begin and end the CPU's access.
+/// A dma-buf that is mapped for reading. Creating this value begins the CPU's access, and dropping it ends the access.
 pub(super) struct Map {
     start: NonNull<u8>,
     len: usize,

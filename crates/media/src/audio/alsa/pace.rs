@@ -13,7 +13,8 @@ const TOLERANCE: u32 = 1000;
 /// Maximum time by which reads may be ahead of real time. It is less than the limit of `Timeline` (60 ms).
 const AHEAD: Duration = Duration::from_millis(40);
 
-/// Maximum delay that is made up for by reading faster than real time. It is longer than the device's buffer.
+/// Maximum delay for which later reads may catch up, by being faster than real time. It is longer than the device's
+/// buffer.
 const BEHIND: Duration = Duration::from_millis(250);
 
 /// The time up to which samples were read. This type has no clock; `now` is an argument.

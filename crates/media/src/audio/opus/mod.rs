@@ -23,8 +23,8 @@ pub const BITRATES: std::ops::RangeInclusive<u64> = 16_000..=510_000;
 /// The encoder's complexity, 0 to 10 (guess: half; `examples/audio_latency.rs` measures its cost).
 const COMPLEXITY: i32 = 5;
 
-/// The maximum size of a payload in bytes, including its TOC byte: the limit that RFC 6716, section 3.4, sets for a
-/// frame without this byte.
+/// The maximum size of a payload in bytes, including its TOC byte. RFC 6716, section 3.4, sets this limit for the frame
+/// alone, without the TOC byte.
 pub const MAX_BYTES: usize = 1275;
 
 /// Encodes one stream.

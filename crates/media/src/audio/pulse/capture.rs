@@ -66,7 +66,8 @@ impl Capture {
         self.stream.device()
     }
 
-    /// Switches to another device if the default is followed and has changed or is gone.
+    /// If the capture follows the default device, switches to the new default when the default has changed or the
+    /// device is gone.
     fn follow(&mut self) -> Result<(), AudioError> {
         let there = self.stream.check();
         let Some(usual) = default_device(&self.settings) else {
@@ -195,7 +196,7 @@ impl AudioCapture for Capture {
             let until = give_up.map_or(due, |give_up| give_up.min(due));
             let full = self.rhythm.full_at(self.blocks.lacking(block));
             waited = match full.filter(|full| *full > clock::now()) {
-                // Chunks that arrive earlier need not wake this thread.
+                // This thread sleeps until enough chunks are expected, so earlier chunks do not wake it.
                 Some(full) => {
                     std::thread::sleep(full.min(until).since(clock::now()));
                     self.stream.connection.catch_up()?;

@@ -18,7 +18,7 @@ pub const PLAYBACK: PlaybackBackend = PlaybackBackend {
 };
 
 /// Number of payloads that the server requests in advance. The stream's fill level is known only while it is below this
-/// amount, so the amount exceeds the usual fill level: up to two device periods and two payloads
+/// amount, so the amount exceeds the usual fill level. That level is at most two device periods and two payloads
 /// (`JitterBuffer::next`).
 const AHEAD: u32 = 4;
 

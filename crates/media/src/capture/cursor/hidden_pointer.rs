@@ -175,7 +175,7 @@ impl HiddenPointer {
 
     fn update_count(&mut self, watch: &Display, client: u32, hides: bool, window: Window) {
         let root = watch.root();
-        // The request was recorded before the server checked it, so the window may not exist.
+        // The request was recorded before the server checked it, so the window might not exist.
         let of = (window == root).then_some(root).or_else(|| {
             let requested = watch.conn.get_geometry(window).ok()?;
             Some(requested.reply().ok()?.root)
@@ -199,8 +199,8 @@ impl HiddenPointer {
 /// Whether a request hides (`true`) or shows the pointer, and the request's window; `None` for other requests.
 type Request = Option<(bool, Window)>;
 
-/// Parses the first recorded request; `swapped` if the client has the other byte order. Returns the request and the
-/// remaining data. The request is also `None` if its size is wrong, because the server will refuse it.
+/// Parses the first recorded request. `swapped` states whether the client has the other byte order. Returns the request
+/// and the remaining data. The request is also `None` if its size is wrong, because the server will refuse it.
 fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     let word = |at: usize| {
         let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);

@@ -35,8 +35,8 @@ pub trait CursorWatch: Send {
     /// [`CursorEvent::Woken`].
     fn waker(&self) -> Waker;
 
-    /// Waits for the next change, at most `timeout` (`None`: no limit). Motion events that have
-    /// arrived by then are merged. The first calls return the current shape and position.
+    /// Waits for the next change, at most `timeout` (`None`: no limit). Pending motion events are merged into one
+    /// change. The first calls return the current shape and position.
     ///
     /// # Errors
     /// [`CaptureError`] if the connection is broken.

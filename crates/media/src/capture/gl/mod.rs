@@ -2,9 +2,9 @@
 //! ring of pixel buffers while the application continues. The buffers are passed to the host ([`Frame`]) without a
 //! copy.
 //!
-//! The application's state and errors stay as they are. [`ReadBack::read`] waits for the GPU only in the oldest
-//! contexts (last row of the table) and if the read-back is [stateless](ReadBack::stateless). Otherwise, `read` checks
-//! the GPU's fence once. With a software renderer, the fence is usually signalled by then. If the fence is not
+//! The application's state and errors stay as they are. [`ReadBack::read`] waits for the GPU only in two cases: in the
+//! oldest contexts (last row of the table), and if the read-back is [stateless](ReadBack::stateless). Otherwise, `read`
+//! checks the GPU's fence once. With a software renderer, the fence is usually signalled by then. If the fence is not
 //! signalled yet, a thread waits for it. This thread has its own context, which shares the application's buffers. If no
 //! such thread is possible, a later [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, usually up to a frame
 //! late.

@@ -94,7 +94,7 @@ const WHOLE_PERCENT: i64 = 90;
 /// flushes several times, and shorter than the frame interval.
 const QUIET: Duration = Duration::from_micros(500);
 
-/// The longest delay of partial damage: a guess, an eighth of a frame at 60 Hz.
+/// The longest delay of partial damage (guess: an eighth of the frame interval at 60 Hz).
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// Number of bursts that are debounced even if they look complete. The count starts when a burst that looked complete

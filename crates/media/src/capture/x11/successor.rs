@@ -28,7 +28,7 @@ const BEFORE: Duration = Duration::from_secs(1);
 /// Poll interval. A new window causes an event, but the window manager reparents it into its frame later.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum number of remembered windows (guess: more than all applications together open in a second).
+/// Maximum number of remembered windows (guess: in a second, all applications together open fewer).
 const MAX_WINDOWS: usize = 64;
 
 /// The result of a search for the successor of a destroyed window.
@@ -120,8 +120,7 @@ impl Successor {
         })
     }
 
-    /// The application's window in `top` and its pixel count, if it belongs to the same
-    /// application.
+    /// The client window in `top` and its pixel count, if the window belongs to the same application.
     fn candidate(
         &self,
         display: &Display,

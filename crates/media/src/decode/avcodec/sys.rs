@@ -461,8 +461,8 @@ impl Decoder {
     /// The incomplete picture, and the number of its final rows, which do not change. The rest of the picture is
     /// undefined. `None` if there are no final rows, the library does not report them, or the picture can't be read.
     pub(super) fn progress(&self) -> Option<(Picture<'_>, u32)> {
-        // SAFETY: the progress lives as long as `self`. Only methods with `&mut self` write to it, and `note`, which
-        // the library calls only during such methods.
+        // SAFETY: the progress lives as long as `self`. Only methods with `&mut self` write to it, and also `note`. The
+        // library calls `note` only during these methods.
         let progress = unsafe { self.progress.as_ref() };
         if progress.rows == 0 {
             return None;

@@ -31,8 +31,8 @@ pub(super) struct Kind {
     /// The accepted pixel formats, the preferred one first.
     pub(super) inputs: &'static [PixelFormat],
     pub(super) memory: Memory,
-    /// Whether the encoder's threads work on the same picture. If each thread worked on a different picture, threads
-    /// would delay the pictures, so such an encoder gets one thread.
+    /// Whether the encoder's threads work on the same picture. An encoder whose threads work on different pictures gets
+    /// only one thread, because more threads would delay the pictures.
     pub(super) slice_threads: bool,
     pub(super) new_bitrate: NewBitrate,
     hardware: bool,

@@ -1,8 +1,8 @@
 //! The memory of a pixel buffer that is lent to the host. The memory is freed with its context, but the host may keep
 //! the last picture longer. The memory must then be withdrawn.
 //!
-//! Withdrawing waits until the picture is no longer in use, at most until the host has encoded it, and
-//! leaves a copy in its place.
+//! Withdrawing first waits until the picture is no longer in use: at most until the host has encoded it. It then leaves
+//! a copy of the picture in place of the memory.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

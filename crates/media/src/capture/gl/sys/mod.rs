@@ -357,7 +357,7 @@ impl ReadBack {
         bytes: usize,
     ) -> Result<(c_uint, Arc<Memory>), SkipReason> {
         let gl = &self.gl;
-        // Buffers of another size are left from before a resize, and are deleted once they are not lent.
+        // Buffers of another size remain from before a resize. They are deleted once they are no longer lent.
         self.slots.retain(|slot| {
             let stays = slot.memory.len() == bytes || slot.memory.is_lent();
             if !stays {

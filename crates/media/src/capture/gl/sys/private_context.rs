@@ -169,8 +169,8 @@ impl Drop for ContextGuard<'_> {
         else {
             return;
         };
-        // Commands of two contexts have no order without a fence (OpenGL 4.6, section 5.3). With a software renderer, where
-        // the CPU would wait and delay the application, the flush must suffice.
+        // Commands of two contexts have no order without a fence (OpenGL 4.6, section 5.3). With a software renderer,
+        // the CPU would wait and delay the application, so the flush must suffice.
         let ordered = wait.is_some() && self.before.context == native.context;
         let read = ordered.then(|| self.of.fence()).flatten();
         // SAFETY: the private context is current. Its commands are flushed before another context is made current.
