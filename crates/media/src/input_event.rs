@@ -4,10 +4,10 @@
 use std::mem::size_of;
 use std::time::Duration;
 
-/// Size of an event: 24 with 64-bit times.
+/// Size of an event in bytes: 24 with 64-bit times.
 pub const BYTES: usize = size_of::<libc::input_event>();
 
-/// Size of the event's time, which consists of two words of equal length: seconds and microseconds.
+/// Size of the event's time in bytes. The time consists of two words of equal length: seconds and microseconds.
 const TIME: usize = BYTES - 8;
 const WORD: usize = TIME / 2;
 

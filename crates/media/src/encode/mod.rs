@@ -376,9 +376,9 @@ pub struct FrameRequest<'a> {
     /// The macroblocks to code; the decoder repeats all other macroblocks. `None` means all. Requires
     /// [`Encoder::supports_partial`]; the reference frame must be the newest frame.
     pub part: Option<MacroblockRange>,
-    /// For each macroblock, in raster order, whether it has not changed since the reference frame, which must be the
-    /// newest frame. The encoder skips such a macroblock if the reference frame's quality was at least as good. `None`
-    /// if the changes are unknown. Can't be combined with [`FrameRequest::part`].
+    /// For each macroblock, in raster order, whether it is unchanged since the reference frame. The reference frame
+    /// must be the newest frame. The encoder skips such a macroblock if the reference frame's quality was at least as
+    /// good. `None` if the changes are unknown. Can't be combined with [`FrameRequest::part`].
     pub unchanged: Option<&'a [bool]>,
 }
 

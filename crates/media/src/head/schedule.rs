@@ -1,5 +1,5 @@
-//! Sampling schedule of a head pose source without its own timing. It samples at a fixed rate and, if the aimed times
-//! are known, exactly at these times.
+//! Sampling schedule of a head pose source without its own timing. The source is sampled at a fixed rate, and also
+//! exactly at the times that the host requests (the aimed times), if they are known.
 //!
 //! This module has no clock; the time is an argument.
 

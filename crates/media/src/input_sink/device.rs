@@ -53,8 +53,8 @@ impl Descriptor {
         Ok(Descriptor { fd, is_socket })
     }
 
-    /// Writes `bytes` with one system call, and returns `true`, or `false` if the descriptor cannot take them now. A
-    /// partial write is an error.
+    /// Writes `bytes` with one system call. Returns `false` if the descriptor can't take them now. A partial write is
+    /// an error.
     fn write(&self, bytes: &[u8]) -> Result<bool, Errno> {
         loop {
             let wrote = if self.is_socket {

@@ -77,9 +77,9 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
-/// The key that, regardless of NumLock, has the effect that a keypad key has without NumLock. `symbol` is the symbol of
-/// the keypad key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for any other
-/// symbol.
+/// The key outside of the keypad that has the same effect as a keypad key without NumLock. `symbol` is the keypad key's
+/// symbol without NumLock (`keysymdef.h`). `Some(None)` if no key outside of the keypad has this effect; `None` if
+/// `symbol` is not such a symbol.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     let code = match symbol {

@@ -148,7 +148,7 @@ impl Keymap {
     }
 
     /// The modifiers that `keycode` sets while held. A key that selects a level but is not in the modifier map (right
-    /// Alt as `ISO_Level3_Shift`) has the modifiers of the keys in the map with the same symbol.
+    /// Alt as `ISO_Level3_Shift`) has the modifiers of those keys in the map that have the same symbol.
     #[must_use]
     pub fn modifiers_of(&self, keycode: u8) -> u8 {
         let own = self.modifiers.get(&keycode).copied().unwrap_or(0);

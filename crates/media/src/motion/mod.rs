@@ -1,5 +1,5 @@
-//! Input for games from the rotation of a head or hand: relative pointer motion, or a stick of a
-//! game pad. With this, an unmodified game turns its view.
+//! Input for games from the rotation of a head or hand: relative pointer motion, or a stick of a game pad. This input
+//! makes an unmodified game turn its view.
 //!
 //! Angles are yaw, pitch and roll of a pose (rotations around y, x and z, in this order) relative
 //! to the centre, which is the pose at the start or at the last recentring. There is no smoothing,

@@ -99,9 +99,9 @@ impl Fusion {
         }
     }
 
-    /// Uses the offset of the first window of rest. Uses the offset of a later window only if this offset differs too
-    /// much from the current offset for the filter to find it. The head did not turn in a window of rest, so the
-    /// heading at the start of the window is restored.
+    /// Uses the offset of the first window of rest. Uses the offset of a later window only if it differs so much from
+    /// the current offset that the filter could not find it. The head did not turn in a window of rest, so the heading
+    /// at the start of the window is restored.
     fn adopt(&mut self, offset: [f64; 3]) {
         let far = |axis: usize| (offset[axis] - self.offset[axis]).abs() > LARGE_OFFSET;
         if self.measured && !(0..3).any(far) {

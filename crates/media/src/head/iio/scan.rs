@@ -125,7 +125,7 @@ pub enum Channel {
     Other,
 }
 
-/// The raw values of a scan. A sensor's values are present if all its axes are.
+/// The raw values of a scan. A sensor's values are present if the scan has all of the sensor's axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scan {
     /// Angular velocity.

@@ -51,7 +51,7 @@ pub struct X11InputSource {
     for_host: bool,
     declined: bool,
     keys: KeyTranslator,
-    /// Whether the focus has not arrived yet, or was lost and has not returned.
+    /// Whether the window lacks the focus, because the focus has not arrived yet or was lost.
     away: bool,
     pointer_sent: Option<(u16, u16)>,
     /// An event that was read but not used while merging motion.
@@ -194,7 +194,7 @@ impl X11InputSource {
         }
     }
 
-    /// Restores the size that another program has set, unless the window no longer has the picture's size.
+    /// Restores the size that another program has set, if the window still has the picture's size.
     fn restore(&self, picture: Size, other: Size) -> Result<(), SourceError> {
         let restored: Result<(), ReplyError> = (|| {
             let now = self.conn.get_geometry(self.window.id)?.reply()?;
