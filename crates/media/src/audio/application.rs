@@ -1,5 +1,5 @@
-//! Audio of applications that exchange samples directly instead of through a sound server. They
-//! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
+//! Audio of applications that exchange samples directly instead of through a sound server. These applications write
+//! playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
 //! While the application writes nothing to its speaker, a capture of the speaker returns silence. The application's
 //! reads are the clock of the playback to its microphone: samples are played as fast as the application reads them.
@@ -15,8 +15,8 @@ use super::{
 };
 use openuvr_clock as clock;
 
-/// Samples are buffered in advance for the application's largest read. This is the minimum: the usual period of a
-/// device.
+/// Samples are buffered in advance for the application's largest read, and at least for this time: the usual period of
+/// a device.
 const DEFAULT_BLOCK: Duration = Duration::from_millis(10);
 
 /// Maximum duration of a read for which samples are buffered in advance.

@@ -54,7 +54,7 @@ impl Blocks {
     }
 
     /// Fills `block` if there are enough samples at `now`, including the silence inserted for missing samples. Returns
-    /// the capture time of the block's first sample. It is never earlier than that of the previous block.
+    /// the capture time of the block's first sample. This time is never earlier than the time of the previous block.
     pub(super) fn take(&mut self, now: Instant, block: &mut [f32]) -> Option<Instant> {
         let overdue = self.timeline.overdue(now);
         self.silence(overdue);

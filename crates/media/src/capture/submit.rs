@@ -30,8 +30,8 @@ const REST: Duration = Duration::from_millis(83);
 /// picture or ends the source. The application's thread drops it if a newer picture replaces it before the host has
 /// taken it.
 pub trait Frame: Send {
-    /// The picture, in a packed format ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)) and of any size. Each
-    /// call returns the same picture, in the same memory until [`Frame::rest`].
+    /// The picture, in a packed format ([`PixelFormat::packed`](crate::picture::PixelFormat::packed)) and of any size.
+    /// Each call returns the same picture. The picture stays in the same memory until [`Frame::rest`] is called.
     fn picture(&self) -> Picture<'_>;
 
     /// Notifies the owner that the picture is no longer borrowed. Until the next call of [`Frame::picture`], the owner
@@ -200,8 +200,9 @@ impl Submitter {
         }
     }
 
-    /// A request for a picture that includes the covering windows. `None` unless other windows cover the application's
-    /// pictures, there is a viewer, and the rate limit allows a picture at `now`. Call this once per picture.
+    /// A request for a picture that includes the covering windows. Returned only if other windows cover the
+    /// application's pictures, there is a viewer, and the rate limit allows a picture at `now`. Call this once per
+    /// picture.
     #[must_use]
     pub fn wants_still(&self, now: Instant) -> Option<StillTicket> {
         let mut state = self.shared.state();

@@ -36,8 +36,8 @@ pub struct SliceInfo {
     pub key_frame: bool,
     /// Its first macroblock.
     pub first_mb: u32,
-    /// The number of macroblocks at the start of the slice that equal the reference picture, as far as this is easily
-    /// determined. 0 if a deblocking filter could change these macroblocks.
+    /// How many macroblocks at the start of the slice equal the reference picture, as far as this is easily determined.
+    /// 0 if a deblocking filter could change these macroblocks.
     ///
     /// These macroblocks are a run of P_Skip without motion: all their neighbours are in the run, so their vectors are
     /// predicted to be zero (ITU-T H.264, 8.4.1.1).

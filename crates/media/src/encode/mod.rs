@@ -136,7 +136,7 @@ pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
 ///
 /// # Errors
 /// [`EncodeError`] if a name is unknown, if `names` is empty, or if an encoder has the same codec as an earlier
-/// encoder, so that it would never be used.
+/// encoder: the later encoder would never be used.
 pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, EncodeError> {
     let mut found: Vec<&Backend> = Vec::new();
     for name in names {
@@ -365,7 +365,7 @@ pub struct FrameRequest<'a> {
     pub frame: FrameId,
     /// Whether the frame must be an IDR (key) frame.
     pub key_frame: bool,
-    /// The reference frame, unless a key frame is encoded: one of the [`Encoder::memory`] newest frames. Frames newer
+    /// The reference of a frame that is not a key frame: one of the [`Encoder::memory`] newest frames. Frames newer
     /// than the reference are discarded. [`FrameId::NONE`] means the newest frame.
     pub reference: FrameId,
     /// Whether to start an intra refresh, with this frame or after the current refresh. Requires

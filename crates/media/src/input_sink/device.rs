@@ -18,8 +18,8 @@ use super::InputError;
 use super::translate::{Translated, Translator};
 use crate::input_event::Event;
 
-/// Maximum number of events in a report: a touch screen's report of ten fingers. A longer report is written in parts,
-/// to limit the memory. A report of this size is smaller than `PIPE_BUF`, so its write to a pipe is atomic.
+/// Maximum number of events in a report: enough for a touch screen's report of ten fingers. A longer report is written
+/// in parts, to limit the memory. A report of this size is smaller than `PIPE_BUF`, so its write to a pipe is atomic.
 const MAX_REPORT: usize = 128;
 
 // From `linux/input-event-codes.h`. `ABS_MT_SLOT` selects the slot of the following touch events. `ABS_MT_TRACKING_ID`

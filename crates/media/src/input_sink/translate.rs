@@ -134,7 +134,7 @@ impl Accumulated {
     }
 }
 
-/// Clamps a motion. No hand moves further than this between two reports.
+/// Clamps a motion to 16 bits. No hand moves further between two reports.
 fn short(v: i32) -> i16 {
     let bounded = v.clamp(i16::MIN.into(), i16::MAX.into());
     i16::try_from(bounded).unwrap_or_default()

@@ -26,8 +26,9 @@ pub trait InputSource: Send {
     /// [`SourceError`] if input can't be read, for example because the display is gone.
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
 
-    /// Tells the source how the host's application reads keys. The source sends keys in this mode, unless the user has
-    /// chosen a mode. While the pointer is grabbed, a source may send keys by position instead of by character.
+    /// Tells the source how the host's application reads keys. The source sends keys in the mode `keys`, unless the
+    /// user has chosen a mode. While the pointer is grabbed, a source may send keys by position instead of by
+    /// character.
     fn follow(&mut self, keys: Keys) {
         let _ = keys;
     }

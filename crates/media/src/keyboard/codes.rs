@@ -79,7 +79,7 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
 
 /// The key outside of the keypad that has the same effect as a keypad key without NumLock. `symbol` is the keypad key's
 /// symbol without NumLock (`keysymdef.h`). `Some(None)` if no key outside of the keypad has this effect; `None` if
-/// `symbol` is not such a symbol.
+/// `symbol` belongs to a key that does not depend on NumLock.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     let code = match symbol {

@@ -51,7 +51,7 @@ impl Capture {
     ///
     /// # Errors
     /// [`AudioError`] if libasound (the text names the package) or the device is missing, or if the device does not
-    /// support 48 kHz, stereo, and 16-bit integers or 32-bit floating-point numbers.
+    /// support 48 kHz stereo with 16-bit integers or 32-bit floating-point numbers.
     pub fn open(settings: &Settings) -> Result<Capture, AudioError> {
         let name = settings.device.as_deref().unwrap_or(DEFAULT_DEVICE);
         // The period is half a payload. On average, a sample then waits for a quarter of a payload before it can be

@@ -13,8 +13,8 @@ const MODULE: &str = "module-null-sink";
 /// sink's number follow.
 const PREFIX: &str = "openuvr_";
 
-/// A sink that exists as long as this value. An application plays to it if started with the
-/// environment variable `PULSE_SINK` set to the sink's name.
+/// A sink that exists as long as this value. An application plays to the sink if its environment variable `PULSE_SINK`
+/// contains the sink's name.
 pub struct NullSink {
     connection: Connection,
     module: u32,

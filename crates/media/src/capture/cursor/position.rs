@@ -2,9 +2,9 @@
 
 use openuvr_proto::units::Size;
 
-/// Maps a position on the display to the picture of `viewport`: 0 is the left (top) edge of the
-/// first pixel, 65 535 the right (bottom) edge of the last. The result is a pixel's centre;
-/// multiplying by the size and dividing by 65 536 recovers the pixel. `None` outside the picture.
+/// Maps a position on the display to the picture of `viewport`: 0 is the left (top) edge of the first pixel, 65 535 is
+/// the right (bottom) edge of the last pixel. The result is a pixel's centre. Multiplying it by the size and dividing
+/// by 65 536 recovers the pixel. `None` outside the picture.
 #[must_use]
 pub fn normalised(place: (i32, i32), viewport: (i32, i32, Size)) -> Option<(u16, u16)> {
     let (left, top, size) = viewport;

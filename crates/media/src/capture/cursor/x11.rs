@@ -161,7 +161,8 @@ impl CursorWatch for X11Cursor {
             if self.waker.lower() {
                 return Ok(CursorEvent::Woken);
             }
-            // This may query the server, and events may arrive with the reply. Therefore, it precedes `drain_events`.
+            // This call may query the server, and events may arrive with the reply. Therefore, the call precedes
+            // `drain_events`.
             self.update_hidden();
             self.drain_events()?;
             if std::mem::take(&mut self.shaped) {

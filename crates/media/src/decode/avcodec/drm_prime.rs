@@ -106,7 +106,7 @@ impl Descriptor {
         it
     }
 
-    /// The objects that exist.
+    /// The objects of the picture, without the unused entries of the array.
     pub(super) fn objects(&self) -> &[Object] {
         let count = usize::try_from(self.object_count).unwrap_or(0);
         self.objects.get(..count).unwrap_or_default()

@@ -256,9 +256,10 @@ fn code(
 }
 
 impl Avcodec {
-    /// Gives the encoder the requested bitrate in two cases: this bitrate differs enough from the current bitrate to
-    /// justify a key frame, or the next picture is a key frame anyway (`key_frame`) and the encoder need not be opened
-    /// again. Returns whether the bitrate was set. The next picture must then be a key frame.
+    /// Gives the encoder the requested bitrate in two cases. In the first case, this bitrate differs enough from the
+    /// current bitrate to justify a key frame. In the second case, the next picture is a key frame anyway
+    /// (`key_frame`), and the encoder need not be opened again. Returns whether the bitrate was set. The next picture
+    /// must then be a key frame.
     fn follow(&mut self, key_frame: bool) -> Result<bool, EncodeError> {
         let (Rate::Cbr(current), Rate::Cbr(wanted)) = (self.settings.rate, self.wanted) else {
             return Ok(false);

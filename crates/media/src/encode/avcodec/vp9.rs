@@ -130,8 +130,9 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
 }
 
 impl Vp9 {
-    /// Whether the encoder must be opened again with the requested bitrate. Opening costs a key frame, so the result is
-    /// `true` only if the bitrates differ considerably, or if they differ at all and this frame is a key frame anyway.
+    /// Whether the encoder must be opened again with the requested bitrate. Opening costs a key frame. The result is
+    /// therefore `true` only in two cases: the bitrates differ considerably, or they differ at all and this frame is a
+    /// key frame anyway.
     fn must_reopen(&self, key_frame: bool) -> bool {
         (key_frame && self.wanted != self.rate)
             || super::is_worth_a_key_frame(self.rate, self.wanted)

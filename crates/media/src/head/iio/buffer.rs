@@ -173,7 +173,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The time of a scan with this timestamp; `later` more scans of the same read follow it.
+    /// The time of a scan with this timestamp. `later` is the number of scans that follow this scan in the same read.
     fn timing(&mut self, stamp: Option<i64>, now: Instant, later: usize) -> Timing {
         let between = |a: Option<i64>, b: Option<i64>| {
             let step = Duration::from_nanos(u64::try_from(b?.checked_sub(a?)?).ok()?);

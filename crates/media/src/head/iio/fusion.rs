@@ -99,9 +99,9 @@ impl Fusion {
         }
     }
 
-    /// Uses the offset of the first window of rest. Uses the offset of a later window only if it differs so much from
-    /// the current offset that the filter could not find it. The head did not turn in a window of rest, so the heading
-    /// at the start of the window is restored.
+    /// Uses the offset of the first window of rest. Uses the offset of a later window only if this offset differs so
+    /// much from the current offset that the filter could not find it. The head did not turn in a window of rest, so
+    /// the heading at the start of the window is restored.
     fn adopt(&mut self, offset: [f64; 3]) {
         let far = |axis: usize| (offset[axis] - self.offset[axis]).abs() > LARGE_OFFSET;
         if self.measured && !(0..3).any(far) {
@@ -159,7 +159,7 @@ impl Fusion {
 }
 
 /// Sets the states of second-order low-pass filters (transposed direct form II) after a change of their coefficients,
-/// so that the outputs do not jump: each filter is then in its steady state for its last output. The last output is
+/// so that the outputs do not jump. Each filter is then in its steady state for its last output. The last output is
 /// close to the first state, because the first coefficient is small. A filter whose first state is NaN still computes
 /// its initial mean.
 fn settle(states: &mut [[f64; 2]], b: [f64; 3], a: [f64; 2]) {

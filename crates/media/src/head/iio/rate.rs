@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-/// Rate until the host requests poses, in samples per second: more than two for each refresh of a 90 Hz display, and a
-/// rate that cheap sensors reach with both gyroscope and accelerometer enabled (guess).
+/// Rate in samples per second until the host requests poses. It gives more than two samples for each refresh of a 90 Hz
+/// display. Cheap sensors reach it with both gyroscope and accelerometer enabled (guess).
 pub(super) const USUAL_RATE: f64 = 200.0;
 
 /// Samples per requested pose. The newest sample is then at most a quarter of a frame old (guess).

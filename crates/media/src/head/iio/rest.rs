@@ -10,8 +10,8 @@
 /// Length of a window in seconds.
 const WINDOW: f64 = 1.0;
 
-/// Minimum number of samples of a window, for a meaningful variance. 16 per second are less than
-/// any tracker's rate (guess).
+/// Minimum number of samples of a window, for a meaningful variance. 16 samples per second are less than any tracker's
+/// rate (guess).
 const MIN_SAMPLES: u32 = 16;
 
 /// Maximum standard deviation of an axis of the gyroscope at rest, in radians per second: 0.3° per second, six times

@@ -39,7 +39,7 @@ const ADMIT_RETRY: Duration = Duration::from_millis(100);
 const DROPPED: (u16, u16, i32) = (EV_SYN, 3, 0);
 const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
-/// Maximum number of readers of a device, counting each open by a process; further opens are refused.
+/// Maximum number of readers of a device. Each open by a process counts as one reader; further opens are refused.
 const MAX_READERS: usize = 32;
 
 /// Backlog of processes that open a device before it is served, counting each open. SDL opens a
@@ -465,7 +465,7 @@ pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io:
     let _ = fs::remove_file(&new);
     let file = File::options().write(true).create_new(true).open(&new)?;
     file.write_all_at(description.bytes(), 0)?;
-    // The device is created by a link, so that watchers get the same event as for device nodes. A rename would be a
+    // The device is created by a link, so that watchers get the same event as for device nodes. A rename would cause a
     // different event.
     let shown = folder.join(DEVICES).join(name(number));
     fs::hard_link(&new, &shown).and_then(|()| fs::remove_file(&new))?;

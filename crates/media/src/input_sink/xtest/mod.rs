@@ -1,10 +1,10 @@
 //! Injects input into an X server through its XTEST extension.
 //!
-//! Usually, the physical key is pressed. If the key carries a character and this server's layout does not map the
-//! physical key to this character, the character is typed in one of three ways: with a different key, with modifiers
-//! that are changed while a key is held, or with a key code that is bound to the character for the session. A command
-//! (Ctrl and a letter) is sent with the key that has this letter in this layout. The server's own pointer and
-//! auto-repeat are used, except as described in `repeat`.
+//! Usually, the physical key is pressed. The key may carry a character to which this server's layout does not map the
+//! physical key. The character is then typed in one of three ways: with a different key, with modifiers that are
+//! changed while a key is held, or with a key code that is bound to the character for the session. A command (Ctrl and
+//! a letter) is sent with the key that has this letter in this layout. The server's own pointer and auto-repeat are
+//! used, except as described in `repeat`.
 //!
 //! Spec: XTEST Extension Protocol 2.2.
 
@@ -283,8 +283,8 @@ impl Xtest {
 
     /// Moves the pointer to a position by a relative motion. For XTEST's absolute motion, the server would report the
     /// position as the raw motion. A game that reads raw motion would interpret the position as a distance, and its
-    /// view would jump by hundreds of pixels. XTEST's relative motion is not accelerated, so the pointer ends on the
-    /// same pixel.
+    /// view would jump by hundreds of pixels. XTEST's relative motion is not accelerated, so the pointer ends exactly
+    /// on the requested pixel.
     fn go_to(&self, x: i16, y: i16) -> Result<(), InputError> {
         let from = self.conn.query_pointer(self.root);
         let from = from.map_err(|cause| self.gone(&cause))?.reply();

@@ -19,9 +19,10 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::application::{Application, Atoms, WindowScope, top_of};
 
-/// Maximum time for which input waits until a window manager has raised the window (guess: a window manager usually
-/// needs less than two of its frames, but a busy machine may stop it for longer). Pings are not answered meanwhile.
-/// Together with a ping interval, the time is below the 1.2 s after which a client counts a transport as dead.
+/// Maximum time for which input waits until a window manager has raised the window. The value is a guess: a window
+/// manager usually needs less than two frame intervals, but a busy machine may stop it for longer. Pings are not
+/// answered meanwhile. Together with a ping interval, the time is below the 1.2 s after which a client counts a
+/// transport as dead.
 const TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Like [`TIMEOUT`], after a failed attempt. The control thread is blocked meanwhile, so it must not wait long for a

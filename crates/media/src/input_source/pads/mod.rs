@@ -103,8 +103,8 @@ pub struct PadReader {
     /// Watch on the folder. `None` if it is polled.
     watch: Option<OwnedFd>,
     look_at: Option<Instant>,
-    /// Devices that are not read, because they are not pads or because the maximum number of pads is connected, with
-    /// their inodes. A different device may later have the same path.
+    /// The paths and inodes of devices that are not read, because they are not pads or because the maximum number of
+    /// pads is connected. The inode is needed because a different device may later have the same path.
     passed: BTreeMap<PathBuf, u64>,
     /// Unreadable devices, with the time of the first attempt, and whether the user has been warned.
     refused: BTreeMap<PathBuf, (Instant, bool)>,

@@ -86,7 +86,7 @@ impl Connection {
             changed: Arc::default(),
         };
         // SAFETY: the loop uses the descriptor until the loop is freed. `waker` is a field of the same value, so the
-        // descriptor is closed after that. The callback does not read its data pointer, which is null.
+        // descriptor is closed later. The callback does not read its data pointer, which is null.
         unsafe {
             let fd = connection.waker.0.as_raw_fd();
             ((*api).io_new)(api, fd, IO_EVENT_INPUT, woken, ptr::null_mut());

@@ -192,8 +192,8 @@ unsafe fn integer(base: &Base, name: c_uint) -> c_int {
     value
 }
 
-/// Whether this is OpenGL (not ES) with the fixed-function pipeline: versions before 3.1 that are not
-/// forward-compatible, and later versions that declare it.
+/// Whether this is OpenGL (not ES) with the fixed-function pipeline. Versions before 3.1 have the pipeline if the
+/// context is not forward-compatible. Later versions have it if the context declares it.
 ///
 /// # Safety
 /// The context of this version must be current.
